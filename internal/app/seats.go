@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"qq/internal/agent"
 	"qq/internal/models"
 	"qq/pkg/agents"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
 
@@ -53,8 +55,17 @@ func (w *wiring) fallbacks(def agents.Agent) []string {
 	return def.Fallback
 }
 
-// instead returns the first model that can be had instead of one that cannot be looked up because of err; ok is false
-// if there is none.
+// insteadFor is how long a model that cannot be looked up is not asked about again.
+const insteadFor = time.Minute
+
+// substitute is a model that is asked instead of another one.
+type substitute struct {
+	models.Model
+	since time.Time
+}
+
+// instead returns the first model that can be had instead of the one for t that cannot be looked up because of err; ok
+// is false if there is none.
 func (w *wiring) instead(ctx context.Context, t task.Task, err error) (m models.Model, ok bool) {
 	e, is := errors.AsType[*llm.Error](err)
 	def, agentErr := w.Agent(t.Agent)
@@ -66,9 +77,22 @@ func (w *wiring) instead(ctx context.Context, t task.Task, err error) (m models.
 			continue
 		}
 		w.once("%s: going on with %s", e.Problem, m)
+		w.substitutes.Store(w.choice(t), substitute{m, time.Now()})
 		return m, true
 	}
 	return m, false
+}
+
+// choice returns what chooses the model of t and those instead of it.
+func (w *wiring) choice(t task.Task) string { return t.Agent + "\x00" + w.modelName(t) }
+
+// substituted returns the model that is asked instead of that for t, if there is one since less than a minute.
+func (w *wiring) substituted(t task.Task) (models.Model, bool) {
+	s, ok := w.substitutes.Load(w.choice(t))
+	if !ok || time.Since(s.(substitute).since) > insteadFor {
+		return models.Model{}, false
+	}
+	return s.(substitute).Model, true
 }
 
 // once prints a note that has not been printed yet.
@@ -77,6 +101,21 @@ func (w *wiring) once(format string, args ...any) {
 	if _, said := w.said.LoadOrStore(note, true); !said {
 		w.cfg.Person.Note("%s", note)
 	}
+}
+
+// telling is a launcher that tells a person, once, that another model answers.
+type telling struct {
+	supervisor.Stager
+	w *wiring
+}
+
+// Launch implements supervisor.Launcher.
+func (l telling) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
+	res := l.Stager.Launch(ctx, job, p)
+	if res.Fallback > 0 {
+		l.w.once("%s answers instead of a model that cannot be had", res.Model)
+	}
+	return res
 }
 
 // names returns the names of the models of seats.

@@ -79,25 +79,27 @@ type wiringConfig struct {
 // not need are made at first use.
 type wiring struct {
 	*supervisor.Supervisor
-	cfg      wiringConfig
-	gate     *gate.Gate
-	several  atomic.Bool // more than one agent uses the gate
-	record   *record.Record
-	models   *models.Resolver
-	keys     *keyring.Ring
-	guides   guides.Teller
-	said     sync.Map // notes that were printed, see once
-	stream   *event.Stream
-	socket   *control.Server // nil if the run has none
-	log      *record.ChildLog
-	launcher *childproc.Launcher
-	scratch  *scratch.Folder
-	host     *proc.Host             // starts every process
-	exe      string                 // path of this program
-	astGrep  func() string          // path of ast-grep; empty if it is not installed
-	glance   func() []agents.Agent  // the agents that there are, see [agents.Registry.Glance]
-	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
-	children remote.Children        // which ask for their commands to be started
+	cfg     wiringConfig
+	gate    *gate.Gate
+	several atomic.Bool // more than one agent uses the gate
+	record  *record.Record
+	models  *models.Resolver
+	keys    *keyring.Ring
+	guides  guides.Teller
+	said    sync.Map // notes that were printed, see once
+	// substitutes are the models that are asked instead of others, see instead.
+	substitutes sync.Map
+	stream      *event.Stream
+	socket      *control.Server // nil if the run has none
+	log         *record.ChildLog
+	launcher    *childproc.Launcher
+	scratch     *scratch.Folder
+	host        *proc.Host             // starts every process
+	exe         string                 // path of this program
+	astGrep     func() string          // path of ast-grep; empty if it is not installed
+	glance      func() []agents.Agent  // the agents that there are, see [agents.Registry.Glance]
+	warning     atomic.Pointer[string] // that the run has no control socket; nil means none
+	children    remote.Children        // which ask for their commands to be started
 
 	oneProcessor bool // children start with GOMAXPROCS=1
 }
@@ -142,7 +144,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w,
 		Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
-		Launcher: batch.NewLauncher(w.launcher),
+		Launcher: batch.NewLauncher(telling{w.launcher, w}),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
@@ -266,6 +268,9 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 // Resolve finds the model for t, or the one that is asked instead if that cannot be had now. Only a person can choose
 // one on another machine: no agent, nor what a checkout says without trust.
 func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
+	if m, ok := w.substituted(t); ok {
+		return m, nil
+	}
 	m, err := w.models.Resolve(ctx, w.modelName(t))
 	if err == nil {
 		err = w.bars(ctx, t, m)
