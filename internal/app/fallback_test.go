@@ -2,6 +2,8 @@ package app
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,4 +40,50 @@ func TestFallback(t *testing.T) {
 			assert.Contains(t, w.run("runs", "list", "--json").out, `"spare:stand-in"`)
 		})
 	}
+}
+
+// TestNoFallbackAfterEffects: a model that has begun to change something is not replaced; one that has only read is.
+func TestNoFallbackAfterEffects(t *testing.T) {
+	call := func(tool, path string) string {
+		return `<tool_call>{"name":"` + tool + `","arguments":{"path":"` + path + `","content":"b"}}</tool_call>`
+	}
+	scripts := standin.Scripts(standin.Script{Start: "[[write]]", Text: call("write_file", "new.txt")},
+		standin.Script{Start: "[[read]]", Text: call("read_file", "a.txt")})
+	w, spare := newServedWorld(t)
+	first := standin.Start(t, scripts)
+	first.Strike(standin.Rule{Role: "tool", Fault: standin.Fault{Status: 503}})
+	w.set("OLLAMA_HOST="+first.URL, "QQ_SERVER_spare=ollama "+spare.URL)
+	w.file("a.txt", "text\n")
+	for task, goesOn := range map[string]bool{"[[write]]": false, "[[read]]": true} {
+		for _, how := range [][]string{{}, {"batch"}} {
+			args := append(how, "--fallback", "spare:stand-in", "--auto-approve", "-a", "worker")
+			if len(how) > 0 {
+				args = append(args, ":::")
+			}
+			made := filepath.Join(w.dir, "new.txt")
+			_ = os.Remove(made)
+			e := w.run(append(args, task)...)
+			assert.Equal(t, goesOn, e.code == 0, "%v: %s%s", args, e.out, e.errors)
+			assert.Equal(t, goesOn, strings.Contains(e.errors, "spare:stand-in"), "%v: %s", args, e.errors)
+			_, err := os.Stat(made)
+			assert.Equal(t, goesOn, err != nil)
+		}
+	}
+}
+
+// TestFallbackOfAnAgent: the definition of an agent may name its own, and the flag counts more.
+func TestFallbackOfAnAgent(t *testing.T) {
+	w, spare := newServedWorld(t)
+	other := standin.Start(t)
+	w.set("OLLAMA_HOST=127.0.0.1:1", "QQ_SERVER_spare=ollama "+spare.URL, "QQ_SERVER_other=ollama "+other.URL)
+	w.definition("mine", "---\nname: mine\ndescription: d\nfallback: spare:stand-in\n---\nAnswer.\n")
+	e := w.run("-a", "mine", "hello")
+	require.Equal(t, 0, e.code, e.errors)
+	assert.Contains(t, e.errors, "going on with spare:stand-in")
+	e = w.run("--fallback", "other:stand-in", "-a", "mine", "hello")
+	require.Equal(t, 0, e.code, e.errors)
+	assert.Contains(t, e.errors, "going on with other:stand-in")
+	e = w.run("--fallback", "nobody:x", "hello")
+	assert.Equal(t, 2, e.code)
+	assert.Contains(t, e.errors, "nobody:x")
 }
