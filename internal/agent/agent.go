@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"qq/internal/agent/loop"
-	"qq/internal/models/gate"
 	"qq/internal/tools/files"
 	"qq/pkg/agents"
 	"qq/pkg/event"
@@ -43,6 +42,7 @@ const defaultTurns = 25
 type Agent struct {
 	Definition agents.Agent
 	Model      Model
+	Fallback   []Model // asked instead if a model cannot be had, in this order
 	Setup      Setup
 	Process    Process
 	Registry   Registry // the agents that it may delegate to
@@ -104,6 +104,10 @@ type run struct {
 	looked  []task.Read // the images of the job that were read
 	unsure  []string    // a warning that the model may see no images; empty if it does
 	repeats int         // model requests that were sent again
+	// fallback is how many models could not be had: the run asks the one after them. acted says that a tool call may
+	// have had a side effect.
+	fallback int
+	acted    bool
 }
 
 // Run runs the agent on job and returns the result with the answer. After a failure the
@@ -118,10 +122,11 @@ func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) 
 			Hint: "run qq in a directory that exists, or name one with -C"})
 	}
 	defer root.Close()
-	r := &run{Agent: a, parent: parent, helpers: &helpers{Parent: parent}, job: job}
+	r := &run{Agent: a, parent: parent, helpers: &helpers{Parent: parent, only: a.Setup.ReadOnly}, job: job}
 	r.open(root)
 	res := r.answer(ctx)
 	res.Attempts = 1 + r.repeats
+	res.Fallback = r.fallback
 	res.Warnings = append(append(res.Warnings, r.unsure...), r.helpers.warnings()...)
 	return res
 }
@@ -165,7 +170,7 @@ func (r *run) answer(ctx context.Context) task.Result {
 	}
 	reads := reads{calls: r.looked}
 	cfg := loop.Config{
-		Backend: r.backend(r.Model, r.Setup.Retries), Final: r.backend(r.Model, 0),
+		Backend: inTurn{r, r.Setup.Retries}, Final: inTurn{r, 0},
 		System: request.System, Tools: r.tools.offered, Gate: r.gate(), Schema: r.job.Schema,
 		MaxTurns: cmp.Or(r.MaxTurns, r.Definition.MaxTurns, defaultTurns),
 		Host:     r, Transcript: r.Transcript, Screen: r.Screen, Images: r.job.Images,
@@ -186,17 +191,6 @@ func (r *run) answer(ctx context.Context) task.Result {
 	res.Usage = res.Usage.Add(used)
 	res.Warnings = append(fit.warnings, res.Warnings...)
 	return res
-}
-
-// backend returns a backend that sends requests through plain. Each request waits for a
-// slot at the model server, and is retried after temporary failures. The built-in model
-// needs neither: for it the result is plain itself.
-func (r *run) backend(plain llm.Backend, retries int) llm.Backend {
-	name, ok := r.Model.Served()
-	if !ok {
-		return plain
-	}
-	return gate.Retrying(plain, name, r.parent, gate.Policy{Retries: retries, Repeats: r})
 }
 
 // Repeated implements gate.Repeats: it reports the nth retry of a model request. It ends
@@ -233,7 +227,10 @@ func (r *run) Pending() string { return r.helpers.uncollected() }
 func (r *run) Changed(paths []string) { r.parent.Changed(paths) }
 
 // Effects implements loop.Host.
-func (r *run) Effects() error { return r.parent.Effects() }
+func (r *run) Effects() error {
+	r.acted = true
+	return r.parent.Effects()
+}
 
 // Emit implements loop.Host.
 func (r *run) Emit(e event.Event) {

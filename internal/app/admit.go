@@ -66,9 +66,24 @@ func (a admission) First(t task.Task, who supervisor.Waiter) llm.Permit {
 
 // Named implements gates.Models.
 func (w *wiring) Named(t task.Task) (name string, m models.Model, found bool) {
+	if m, ok := w.substituted(t); ok {
+		return m.String(), m, true
+	}
 	name = w.modelName(t)
 	m, found = w.models.Known(name)
 	return w.models.Whole(name), m, found
+}
+
+// Others implements gates.Models.
+func (w *wiring) Others(t task.Task) (names []string) {
+	def, err := w.Agent(t.Agent)
+	if err != nil {
+		return nil
+	}
+	for _, name := range w.fallbacks(def) {
+		names = append(names, w.models.Whole(name))
+	}
+	return names
 }
 
 // Find implements gates.Models.
@@ -77,6 +92,12 @@ func (w *wiring) Find(ctx context.Context, t task.Task, patient bool) error {
 	if patient {
 		find = w.models.Resolve
 	}
+	if _, ok := w.substituted(t); ok {
+		return nil
+	}
 	_, err := w.allowed(ctx, t, find)
+	if _, ok := w.instead(ctx, t, err); ok {
+		return nil
+	}
 	return err
 }

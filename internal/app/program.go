@@ -25,10 +25,9 @@ var (
 // childSetup is the part of a start frame that package childproc passes on without reading
 // it.
 type childSetup struct {
-	Model  models.Model `json:"model"`
-	Key    string       `json:"key,omitempty"` // of the server of the model
-	Agent  agent.Setup  `json:"agent"`
-	Events bool         `json:"events,omitempty"` // the child is to send events
+	Seats  []seat      `json:"seats"` // the model, and those that are asked if it cannot be had
+	Agent  agent.Setup `json:"agent"`
+	Events bool        `json:"events,omitempty"` // the child is to send events
 	// Checkout is the working directory of the root, whose agents the child may ask; Trusted are the files in it
 	// that may replace agents of the user.
 	Checkout string     `json:"checkout"`
@@ -61,7 +60,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
-	key, err := w.models.KeyOf(ctx, m)
+	seats, err := w.seats(ctx, def, m, job.Task)
 	if err != nil {
 		return childproc.Start{}, err
 	}
@@ -74,12 +73,12 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job)))
 	}
 	setup, err := json.Marshal(childSetup{
-		Model: m, Key: key, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
+		Seats: seats, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
 		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted, Transcripts: w.transcripts(), Attempt: job.Attempt,
 		Remote: remote,
 	})
-	return childproc.Start{Agent: def, Model: m.String(), Setup: setup}, err
+	return childproc.Start{Agent: def, Models: names(seats), Setup: setup}, err
 }
 
 // transcripts returns the folder for the transcripts of children, or "" if they keep none. What is

@@ -32,6 +32,7 @@ func runFlags() []cli.Flag {
 		prompt.FlagImage(),
 		&cli.BoolFlag{Name: "no-stdin", Usage: "do not read stdin, whatever it is"},
 		command.FlagModel,
+		command.FlagFallback,
 		&cli.StringFlag{Name: "system", Usage: "system prompt instead of the agent's own"},
 		&cli.StringFlag{
 			Name: "session", Aliases: []string{"s"}, Usage: "continue the session of this id, or its beginning",

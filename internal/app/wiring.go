@@ -82,24 +82,27 @@ type wiringConfig struct {
 // not need are made at first use.
 type wiring struct {
 	*supervisor.Supervisor
-	cfg      wiringConfig
-	gates    *gates.Gates
-	several  atomic.Bool // more than one agent uses the gate
-	record   *record.Record
-	models   *models.Resolver
-	keys     *keyring.Ring
-	guides   guides.Teller
-	stream   *event.Stream
-	socket   *control.Server // nil if the run has none
-	log      *record.ChildLog
-	launcher *childproc.Launcher
-	scratch  *scratch.Folder
-	host     *proc.Host             // starts every process
-	exe      string                 // path of this program
-	astGrep  func() string          // path of ast-grep; empty if it is not installed
-	glance   func() []agents.Agent  // the agents that there are, see [agents.Registry.Glance]
-	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
-	children remote.Children        // which ask for their commands to be started
+	cfg     wiringConfig
+	gates   *gates.Gates
+	several atomic.Bool // more than one agent uses the gate
+	record  *record.Record
+	models  *models.Resolver
+	keys    *keyring.Ring
+	guides  guides.Teller
+	said    sync.Map // notes that were printed, see once
+	// substitutes are the models that are asked instead of others, see instead.
+	substitutes sync.Map
+	stream      *event.Stream
+	socket      *control.Server // nil if the run has none
+	log         *record.ChildLog
+	launcher    *childproc.Launcher
+	scratch     *scratch.Folder
+	host        *proc.Host             // starts every process
+	exe         string                 // path of this program
+	astGrep     func() string          // path of ast-grep; empty if it is not installed
+	glance      func() []agents.Agent  // the agents that there are, see [agents.Registry.Glance]
+	warning     atomic.Pointer[string] // that the run has no control socket; nil means none
+	children    remote.Children        // which ask for their commands to be started
 
 	oneProcessor bool // children start with GOMAXPROCS=1
 }
@@ -121,7 +124,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.models.Keys = w.keys
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens), Retries: set.Retries,
-		OnQuota: gate.OnQuota(set.OnQuota), Notes: notes(w.remark),
+		OnQuota: onQuota(set), Notes: notes(w.remark),
 	}, w)
 	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})
 	var err error
@@ -145,7 +148,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
-		Launcher: batch.NewLauncher(w.launcher),
+		Launcher: batch.NewLauncher(telling{w.launcher, w}),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
@@ -172,6 +175,14 @@ func (w *wiring) childEnv() []string {
 		env = append(env, oneProcessor)
 	}
 	return env
+}
+
+// onQuota returns what happens when a quota is used up. Who names models that are asked instead means that they are.
+func onQuota(set config.Config) gate.OnQuota {
+	if set.OnQuota == string(gate.QuotaAuto) && len(set.Fallback) > 0 {
+		return gate.QuotaFallback
+	}
+	return gate.OnQuota(set.OnQuota)
 }
 
 // limitsOf returns the limits of the run from the settings.
@@ -270,10 +281,21 @@ func (w *wiring) Lookup(ctx context.Context, tasks []task.Task) error {
 	return w.gates.Lookup(ctx, notes(w.cfg.Person.Note), tasks)
 }
 
-// Resolve finds the model for t. Only a person can choose one on another machine: no agent, nor what a checkout says
-// without trust. If the name tells, no server is asked, and no key is looked for.
+// Resolve finds the model for t, or the one that is asked instead if that cannot be had now. Only a person can choose
+// one on another machine: no agent, nor what a checkout says without trust. If the name tells, no server is asked, and
+// no key is looked for.
 func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
-	return w.allowed(ctx, t, w.models.Resolve)
+	if m, ok := w.substituted(t); ok {
+		return m, nil
+	}
+	m, err := w.allowed(ctx, t, w.models.Resolve)
+	if err == nil {
+		return m, nil
+	}
+	if other, ok := w.instead(ctx, t, err); ok {
+		return other, nil
+	}
+	return models.Model{}, err
 }
 
 // allowed finds the model for t with find, and returns it if t may use it.
@@ -391,17 +413,16 @@ type connected struct {
 	llm.Backend
 }
 
-// runWith runs the agent a with the model m on job. key is that of the server of m.
-func runWith(
-	ctx context.Context, m models.Model, key string, a agent.Agent, p supervisor.Parent, job task.Job,
-) task.Result {
-	backend, done, err := m.Connect(key)
+// runWith runs the agent a with the models of seats on job.
+func runWith(ctx context.Context, seats []seat, a agent.Agent, p supervisor.Parent, job task.Job) task.Result {
+	end, err := take(&a, seats)
 	if err != nil {
 		return job.Fail(err)
 	}
-	defer done()
-	a.Model = connected{m, backend}
-	return a.Run(ctx, p, job)
+	defer end()
+	res := a.Run(ctx, p, job)
+	res.Model = seats[res.Fallback].Model.String()
+	return res
 }
 
 // Tokens implements agent.Model.

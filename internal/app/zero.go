@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -35,7 +36,7 @@ type zeroRun struct {
 func (w *wiring) Run(ctx context.Context, r zeroRun, t task.Task) (task.Result, error) {
 	t.Agent, t.ReadOnly = r.Agent.Name, t.ReadOnly || w.cfg.ReadOnly
 	res, err := w.Supervisor.Run(ctx, t, r.Session, here{w, r})
-	res.Model = r.Model.String()
+	res.Model = cmp.Or(res.Model, r.Model.String())
 	return res, err
 }
 
@@ -61,11 +62,11 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 		a.Process.Commands = h.w.box(a, h.w.cfg.Dir)
 	}
 	a.Screen = &agent.TokenEvents{To: p, Next: a.Screen}
-	key, err := h.w.models.KeyOf(ctx, h.r.Model)
+	seats, err := h.w.seats(ctx, h.r.Agent, h.r.Model, job.Task)
 	if err != nil {
 		return job.Fail(err)
 	}
-	return runWith(ctx, h.r.Model, key, a, noted{p, h.w}, job)
+	return runWith(ctx, seats, a, noted{p, h.w}, job)
 }
 
 // lastWord is the cause with which the root's own agent is cancelled. It implements loop.Grace: an

@@ -534,6 +534,11 @@ func (s Setting) parse(c *Config, value string) (string, error) {
 		}
 	case *[]string:
 		words, err := s.words(value)
+		for _, word := range words {
+			if s.Kind == Models && err == nil {
+				err = c.model(word)
+			}
+		}
 		if err != nil {
 			return value, err
 		}

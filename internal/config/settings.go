@@ -25,6 +25,7 @@ const (
 	List                // words between commas, or none
 	Rules               // TOOL or TOOL(PATTERN) between commas, or none
 	Folders             // folders between colons, or none
+	Models              // names of models between commas, or none
 	Server              // what NAME of QQ_SERVER_NAME is: a kind of server, its URL, and options
 )
 
@@ -137,6 +138,10 @@ func Settings() []Setting {
 				"when it answers and has a model, else a server on this machine that QQ_SERVER_NAME names, else " +
 				"`extract` for a single prompt",
 			field: func(c *Config) any { return &c.Model }},
+		{Name: "QQ_FALLBACK", Default: None, Kind: Models, Flag: "fallback", Checkout: Trusted,
+			Doc: "models that are asked instead, in this order, if the server of a model cannot be reached, is busy " +
+				"or has no quota left; never after a side effect",
+			field: func(c *Config) any { return &c.Fallback }},
 		{Name: "OLLAMA_HOST", Default: "127.0.0.1:11434", Kind: Host, Checkout: Trusted,
 			Doc:   "the Ollama server, as Ollama reads it",
 			field: func(c *Config) any { return &c.OllamaHost }},
@@ -216,6 +221,8 @@ func (s Setting) accepts() string {
 		return "TOOL or TOOL(PATTERN) between commas, or " + None
 	case Folders:
 		return "absolute paths of folders or sockets, or .git and such, between colons, or " + None
+	case Models:
+		return "names of models between commas, or " + None
 	case Server:
 		return "a kind of server, its address, and options, such as openai http://10.0.0.7:8000/v1 key=LAB_KEY"
 	}
@@ -240,6 +247,7 @@ type Config struct {
 	MaxChildren      int
 	MaxOutput        int
 	Model            string
+	Fallback         []string // models that are asked instead
 	OllamaHost       string
 	Agent            string
 	AgentsMD         string        // on or off

@@ -228,7 +228,7 @@ func (p *parser) field(k, v *yaml.Node) {
 				k.Line, k.Value, k.Value)
 			return
 		}
-		if key == "fallback" || key == "runs" {
+		if key == "runs" {
 			p.remark("line %d: %q does nothing in this version", k.Line, k.Value)
 			return
 		}
@@ -281,6 +281,8 @@ func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 		}), true
 	case "model":
 		return text(&a.Model), true
+	case "fallback":
+		return list(&a.Fallback), true
 	case "role":
 		return text(&a.Role), true
 	case "maxturns":

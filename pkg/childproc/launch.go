@@ -126,7 +126,7 @@ func (c *child) lead(ctx context.Context, job task.Job, p supervisor.Parent) tas
 		c.proc.Wait()
 		return hinderedBy(job, err)
 	}
-	c.model = start.Model
+	c.models = start.Models
 	start.add(job)
 	if f, ok := p.(firstPermit); ok {
 		if first := f.First(); first != nil {
@@ -146,7 +146,7 @@ type child struct {
 	launcher *Launcher
 	job      task.Job
 	parent   supervisor.Parent
-	model    string // the model that runs the task, for the result
+	models   []string
 	proc     *proc.Process
 	files
 	heard

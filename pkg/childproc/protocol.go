@@ -130,8 +130,9 @@ type Start struct {
 	// IdleMS is the time without any activity, in milliseconds, after which the root ends the
 	// child; 0 means no limit. The child reports its activity several times within that time.
 	IdleMS int64 `json:"idle_ms,omitempty"`
-	// Model is the model that runs the task. It is not sent; the root puts it into the result.
-	Model string `json:"-"`
+	// Models are the model that runs the task, and those that answer instead if it cannot be had. They are not sent;
+	// the root puts the one that answered into the result.
+	Models []string `json:"-"`
 	// Setup holds settings that only the application reads, such as those of the model and the
 	// tools.
 	Setup json.RawMessage `json:"setup"`
@@ -328,7 +329,8 @@ type Result struct {
 	ChangedFiles []string        `json:"changed_files,omitempty"`
 	Structured   json.RawMessage `json:"structured,omitempty"`
 	Warnings     []string        `json:"warnings,omitempty"`
-	Repeats      int             `json:"repeats,omitempty"` // how many requests to the model were repeated
+	Repeats      int             `json:"repeats,omitempty"`  // how many requests to the model were repeated
+	Fallback     int             `json:"fallback,omitempty"` // which of Start.Models answered
 	// Reads are the calls by which the child read something, if the root asked for them and the
 	// child did nothing else. See readList for nil.
 	Reads readList `json:"reads,omitzero"`

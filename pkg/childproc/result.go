@@ -51,7 +51,13 @@ func (c *child) result() task.Result {
 		r.ExitCode = exit.Code
 	}
 	c.repeatable(&r)
-	r.Model = c.model
+	if n := len(c.models); n > 0 {
+		at := 0
+		if c.last != nil {
+			at = min(max(c.last.Fallback, 0), n-1)
+		}
+		r.Model, r.Fallback = c.models[at], at
+	}
 	return r
 }
 

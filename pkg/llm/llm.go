@@ -177,6 +177,11 @@ func (e *Error) Passing() bool {
 	return e.Kind == Unreachable || e.Kind == Busy || e.Kind == BrokenStream
 }
 
+// Elsewhere reports whether another model may answer what this one cannot: its server cannot be had now.
+func (e *Error) Elsewhere() bool {
+	return e.Kind == Unreachable || e.Kind == Busy || e.Kind == Open || e.Kind == Quota
+}
+
 func asError(err error) (*Error, bool) { return errors.AsType[*Error](err) }
 
 // TaskStatus returns the status of a task that ends with e.

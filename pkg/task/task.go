@@ -182,6 +182,8 @@ type Result struct {
 	Cached bool `json:"cached,omitempty"`
 	// Warnings are problems that did not make the task fail.
 	Warnings []string `json:"warnings,omitempty"`
+	// Fallback is how many models could not be had before the one that answered; see Model.
+	Fallback int `json:"-"`
 	// Effects says that the task or one of its descendants may have had side effects, such as a
 	// write or a command.
 	Effects bool `json:"-"`

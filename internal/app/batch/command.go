@@ -56,7 +56,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 		ArgsUsage:   "[FILE | FILES… | ::: VALUES…]",
 		Description: description,
 		Flags: slices.Concat(inputFlags(), []cli.Flag{
-			command.FlagAgent, command.FlagModel,
+			command.FlagAgent, command.FlagModel, command.FlagFallback,
 			text("jobs", "children at work at once; +N, -N and N% count from the processors of the machine", "j"),
 			command.FlagTimeout,
 			command.Choice(&cli.StringFlag{

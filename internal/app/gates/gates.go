@@ -11,7 +11,6 @@ package gates
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -31,6 +30,8 @@ type Models interface {
 	// Named returns the whole name of the model of t, see [models.Resolver.Whole], and the model itself if it has been
 	// found before.
 	Named(t task.Task) (name string, m models.Model, found bool)
+	// Others returns the whole names of the models that are asked instead of that of t if it cannot be had.
+	Others(t task.Task) []string
 	// Find finds the model of t. patient says that it is to try again after a failure that may be temporary.
 	Find(ctx context.Context, t task.Task, patient bool) error
 }
@@ -158,10 +159,27 @@ func (g *Gates) Refusal(t task.Task) error {
 		return nil
 	}
 	err := one.Refusal(model)
-	if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Quota && g.cfg.OnQuota == gate.QuotaFallback {
+	if err == nil {
+		return nil
+	}
+	if _, ok := g.other(t, func(one *gate.Gate, model string) bool { return one.Refusal(model) == nil }); ok {
 		return nil // another model may answer
 	}
 	return err
+}
+
+// other returns the first of the models that are asked instead of that of t whose gate is good. One whose server has no
+// gate yet is good too.
+func (g *Gates) other(t task.Task, good func(one *gate.Gate, model string) bool) (name string, ok bool) {
+	for _, name := range g.models.Others(t) {
+		g.mu.Lock()
+		one := g.byServer[serverOf(name)]
+		g.mu.Unlock()
+		if one == nil || good(one, name) {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // Ready implements supervisor.Gate.
@@ -183,9 +201,13 @@ func (g *Gates) Ready(t task.Task) time.Duration {
 	if one != nil {
 		wait = cmp.Or(one.Ready(model), wait)
 	}
-	if wait > 0 {
-		g.keep(wait)
+	if wait == 0 {
+		return 0
 	}
+	if _, ok := g.other(t, func(one *gate.Gate, model string) bool { return one.Ready(model) == 0 }); ok {
+		return 0 // another model can answer now
+	}
+	g.keep(wait)
 	return wait
 }
 

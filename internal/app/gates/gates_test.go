@@ -25,9 +25,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // known are the Models of a test. The model of a task is what it says; a server is found from the time back on.
 type known struct {
-	back map[string]time.Time // by server; missing is at once
-	slow map[string]time.Duration
-	uses func(models.Model)
+	others []string
+	back   map[string]time.Time // by server; missing is at once
+	slow   map[string]time.Duration
+	uses   func(models.Model)
 
 	mu     sync.Mutex
 	models map[string]models.Model
@@ -37,6 +38,8 @@ type known struct {
 func newKnown() *known {
 	return &known{models: map[string]models.Model{}, asked: map[string]int{}, uses: func(models.Model) {}}
 }
+
+func (k *known) Others(task.Task) []string { return k.others }
 
 func (k *known) Named(t task.Task) (string, models.Model, bool) {
 	k.mu.Lock()

@@ -25,6 +25,8 @@ const (
 type Policy struct {
 	Retries int     // attempts after the first
 	Repeats Repeats // hears about each retry; nil means nobody listens
+	// Hasty says that another model can answer: nothing waits for an open circuit breaker.
+	Hasty bool
 }
 
 // Repeats is told about retries.
@@ -77,7 +79,7 @@ func heldBack(err error) bool {
 // called for each retry; nil means that nobody counts.
 func policy(p Policy, delay func(n int, err error) time.Duration, counted func()) retrypolicy.RetryPolicy[any] {
 	return retrypolicy.NewBuilder[any]().
-		HandleIf(func(_ any, err error) bool { return repeatable(err) }).
+		HandleIf(func(_ any, err error) bool { return repeatable(err, p.Hasty) }).
 		WithMaxRetries(max(p.Retries, 0)).
 		WithDelayFunc(func(e failsafe.ExecutionAttempt[any]) time.Duration {
 			return delay(e.Retries(), e.LastError())
@@ -178,10 +180,10 @@ func (b *Backend) attempt(
 	return resp, err
 }
 
-// repeatable reports whether a retry makes sense after err.
-func repeatable(err error) bool {
+// repeatable reports whether a retry makes sense after err. hasty says that it must not wait for a circuit breaker.
+func repeatable(err error, hasty bool) bool {
 	e, ok := errors.AsType[*llm.Error](err)
-	return ok && (e.Passing() || e.Kind == llm.Open && e.RetryAfter > 0)
+	return ok && (e.Passing() || e.Kind == llm.Open && e.RetryAfter > 0 && !hasty)
 }
 
 // wait returns the delay before the retry that follows attempt n (from 0), which failed with err. The delay grows

@@ -215,6 +215,11 @@ func (in *indexer) result(f *finished, at time.Time) error {
 	if r == nil && json.Unmarshal(f.Record, &r) != nil || r == nil {
 		return nil // a damaged line
 	}
+	if r.Model != "" {
+		if err := in.exec("UPDATE executions SET model = ? WHERE id = ?", r.Model, f.ID); err != nil {
+			return err
+		}
+	}
 	output := cmp.Or(string(f.Output), f.Text)
 	var summary any
 	if s := tool.First(output, maxSummary, ""); len(s) < len(output) {

@@ -1,0 +1,89 @@
+package app
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/standin"
+	"qq/pkg/task"
+)
+
+// TestFallback: another model answers if the server of the first is away when the run starts, is busy, or goes away
+// meanwhile. The result, the ledger and stderr say which one answered.
+func TestFallback(t *testing.T) {
+	w, spare := newServedWorld(t)
+	w.set("QQ_SERVER_spare=ollama "+spare.URL, "QQ_SERVER_away=ollama 127.0.0.1:1", "QQ_FALLBACK=away:x,spare:stand-in")
+	busy := standin.Start(t)
+	busy.Strike(standin.Rule{Fault: standin.Fault{Status: 503}})
+	for name, host := range map[string]string{"away": "127.0.0.1:1", "busy": busy.URL} {
+		t.Run(name, func(t *testing.T) {
+			w := w.with("OLLAMA_HOST=" + host)
+			e := w.run("--output-format", "json", "hello")
+			require.Equal(t, 0, e.code, e.errors)
+			var res task.Result
+			require.NoError(t, json.Unmarshal([]byte(e.out), &res))
+			assert.Equal(t, "spare:stand-in", res.Model)
+			assert.Contains(t, e.errors, "going on with spare:stand-in")
+			e = w.run("batch", "--output-format", "jsonl", "-m", "say {}", ":::", "a", "b", "c")
+			require.Equal(t, 0, e.code, e.errors)
+			for _, l := range jsonLines(t, e.out) {
+				assert.Equal(t, "spare:stand-in", l["model"])
+			}
+			assert.Contains(t, e.errors, "spare:stand-in")
+			assert.LessOrEqual(t, strings.Count(e.errors, "\n"), 6, "not for each task: %s", e.errors)
+			assert.Contains(t, w.run("runs", "list", "--json").out, `"spare:stand-in"`)
+		})
+	}
+}
+
+// TestNoFallbackAfterEffects: a model that has begun to change something is not replaced; one that has only read is.
+func TestNoFallbackAfterEffects(t *testing.T) {
+	call := func(tool, path string) string {
+		return `<tool_call>{"name":"` + tool + `","arguments":{"path":"` + path + `","content":"b"}}</tool_call>`
+	}
+	scripts := standin.Scripts(standin.Script{Start: "[[write]]", Text: call("write_file", "new.txt")},
+		standin.Script{Start: "[[read]]", Text: call("read_file", "a.txt")})
+	w, spare := newServedWorld(t)
+	first := standin.Start(t, scripts)
+	first.Strike(standin.Rule{Role: "tool", Fault: standin.Fault{Status: 503}})
+	w.set("OLLAMA_HOST="+first.URL, "QQ_SERVER_spare=ollama "+spare.URL)
+	w.file("a.txt", "text\n")
+	for task, goesOn := range map[string]bool{"[[write]]": false, "[[read]]": true} {
+		for _, how := range [][]string{{}, {"batch"}} {
+			args := append(how, "--fallback", "spare:stand-in", "--auto-approve", "-a", "worker")
+			if len(how) > 0 {
+				args = append(args, ":::")
+			}
+			made := filepath.Join(w.dir, "new.txt")
+			_ = os.Remove(made)
+			e := w.run(append(args, task)...)
+			assert.Equal(t, goesOn, e.code == 0, "%v: %s%s", args, e.out, e.errors)
+			assert.Equal(t, goesOn, strings.Contains(e.errors, "spare:stand-in"), "%v: %s", args, e.errors)
+			_, err := os.Stat(made)
+			assert.Equal(t, goesOn, err != nil)
+		}
+	}
+}
+
+// TestFallbackOfAnAgent: the definition of an agent may name its own, and the flag counts more.
+func TestFallbackOfAnAgent(t *testing.T) {
+	w, spare := newServedWorld(t)
+	other := standin.Start(t)
+	w.set("OLLAMA_HOST=127.0.0.1:1", "QQ_SERVER_spare=ollama "+spare.URL, "QQ_SERVER_other=ollama "+other.URL)
+	w.definition("mine", "---\nname: mine\ndescription: d\nfallback: spare:stand-in\n---\nAnswer.\n")
+	e := w.run("-a", "mine", "hello")
+	require.Equal(t, 0, e.code, e.errors)
+	assert.Contains(t, e.errors, "going on with spare:stand-in")
+	e = w.run("--fallback", "other:stand-in", "-a", "mine", "hello")
+	require.Equal(t, 0, e.code, e.errors)
+	assert.Contains(t, e.errors, "going on with other:stand-in")
+	e = w.run("--fallback", "nobody:x", "hello")
+	assert.Equal(t, 2, e.code)
+	assert.Contains(t, e.errors, "nobody:x")
+}
