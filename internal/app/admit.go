@@ -1,13 +1,11 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"qq/internal/app/gates"
-	"qq/internal/models"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor"
@@ -62,42 +60,4 @@ type admission struct {
 func (a admission) First(t task.Task, who supervisor.Waiter) llm.Permit {
 	a.several.Store(true)
 	return a.Gates.First(t, who)
-}
-
-// Named implements gates.Models.
-func (w *wiring) Named(t task.Task) (name string, m models.Model, found bool) {
-	if m, ok := w.substituted(t); ok {
-		return m.String(), m, true
-	}
-	name = w.modelName(t)
-	m, found = w.models.Known(name)
-	return w.models.Whole(name), m, found
-}
-
-// Others implements gates.Models.
-func (w *wiring) Others(t task.Task) (names []string) {
-	def, err := w.Agent(t.Agent)
-	if err != nil {
-		return nil
-	}
-	for _, name := range w.fallbacks(def) {
-		names = append(names, w.models.Whole(name))
-	}
-	return names
-}
-
-// Find implements gates.Models.
-func (w *wiring) Find(ctx context.Context, t task.Task, patient bool) error {
-	find := w.models.Try
-	if patient {
-		find = w.models.Resolve
-	}
-	if _, ok := w.substituted(t); ok {
-		return nil
-	}
-	_, err := w.allowed(ctx, t, find)
-	if _, ok := w.instead(ctx, t, err); ok {
-		return nil
-	}
-	return err
 }

@@ -13,6 +13,7 @@ import (
 	"qq/internal/agent"
 	"qq/internal/app/command"
 	"qq/internal/app/signals"
+	"qq/internal/app/staffing"
 	"qq/internal/box/remote"
 	"qq/internal/config/trust"
 	"qq/internal/sandbox"
@@ -96,7 +97,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	} else {
 		p = agent.NewUnwatched(p)
 	}
-	res := runWith(ctx, setup.Seats, a, p, job)
+	res := staffing.Run(ctx, setup.Seats, a, p, job)
 	res.Warnings = append(res.Warnings, transcript.Warnings...)
 	return res
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"qq/internal/agent"
+	"qq/internal/app/staffing"
 	"qq/internal/config/trust"
 	"qq/internal/models"
 	"qq/internal/record/ledger"
@@ -25,9 +26,9 @@ var (
 // childSetup is the part of a start frame that package childproc passes on without reading
 // it.
 type childSetup struct {
-	Seats  []seat      `json:"seats"` // the model, and those that are asked if it cannot be had
-	Agent  agent.Setup `json:"agent"`
-	Events bool        `json:"events,omitempty"` // the child is to send events
+	Seats  []staffing.Seat `json:"seats"` // the model, and those that are asked if it cannot be had
+	Agent  agent.Setup     `json:"agent"`
+	Events bool            `json:"events,omitempty"` // the child is to send events
 	// Checkout is the working directory of the root, whose agents the child may ask; Trusted are the files in it
 	// that may replace agents of the user.
 	Checkout string     `json:"checkout"`
@@ -60,7 +61,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
-	seats, err := w.seats(ctx, def, m, job.Task)
+	seats, err := w.Seats(ctx, def, m, job.Task)
 	if err != nil {
 		return childproc.Start{}, err
 	}
@@ -78,7 +79,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted, Transcripts: w.transcripts(), Attempt: job.Attempt,
 		Remote: remote,
 	})
-	return childproc.Start{Agent: def, Models: names(seats), Setup: setup}, err
+	return childproc.Start{Agent: def, Models: staffing.Names(seats), Setup: setup}, err
 }
 
 // transcripts returns the folder for the transcripts of children, or "" if they keep none. What is
@@ -142,7 +143,7 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 // enrol adds the agents that the agent def may ask in job to its roster.
 func (w *wiring) enrol(s *agent.Setup, def agents.Agent, job task.Job) {
 	c := ceiling.Ceiling{Agent: def, Task: job.Task, ReadOnly: w.cfg.ReadOnly}
-	for _, a := range w.glance() {
+	for _, a := range w.Glance() {
 		if c.MayOnlyRead() { // what an agent may change is not seen at a glance
 			var err error
 			if a, err = w.cfg.Agents.Lookup(a.Name); err != nil {

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"qq/internal/agent"
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
@@ -22,6 +21,7 @@ import (
 	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
 	"qq/internal/app/scratch"
+	"qq/internal/app/staffing"
 	"qq/internal/approval"
 	"qq/internal/box/remote"
 	"qq/internal/config"
@@ -36,7 +36,6 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/event"
-	"qq/pkg/llm"
 	"qq/pkg/proc"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/limits"
@@ -82,27 +81,24 @@ type wiringConfig struct {
 // not need are made at first use.
 type wiring struct {
 	*supervisor.Supervisor
-	cfg     wiringConfig
-	gates   *gates.Gates
-	several atomic.Bool // more than one agent uses the gate
-	record  *record.Record
-	models  *models.Resolver
-	keys    *keyring.Ring
-	guides  guides.Teller
-	said    sync.Map // notes that were printed, see once
-	// substitutes are the models that are asked instead of others, see instead.
-	substitutes sync.Map
-	stream      *event.Stream
-	socket      *control.Server // nil if the run has none
-	log         *record.ChildLog
-	launcher    *childproc.Launcher
-	scratch     *scratch.Folder
-	host        *proc.Host             // starts every process
-	exe         string                 // path of this program
-	astGrep     func() string          // path of ast-grep; empty if it is not installed
-	glance      func() []agents.Agent  // the agents that there are, see [agents.Registry.Glance]
-	warning     atomic.Pointer[string] // that the run has no control socket; nil means none
-	children    remote.Children        // which ask for their commands to be started
+	*staffing.Desk
+	cfg      wiringConfig
+	gates    *gates.Gates
+	several  atomic.Bool // more than one agent uses the gate
+	record   *record.Record
+	models   *models.Resolver
+	keys     *keyring.Ring
+	guides   guides.Teller
+	stream   *event.Stream
+	socket   *control.Server // nil if the run has none
+	log      *record.ChildLog
+	launcher *childproc.Launcher
+	scratch  *scratch.Folder
+	host     *proc.Host             // starts every process
+	exe      string                 // path of this program
+	astGrep  func() string          // path of ast-grep; empty if it is not installed
+	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
+	children remote.Children        // which ask for their commands to be started
 
 	oneProcessor bool // children start with GOMAXPROCS=1
 }
@@ -122,10 +118,12 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.guides = guides.Teller{Decided: cfg.Decided, Off: set.AgentsMD == "off", Person: cfg.Person}
 	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
 	w.models.Keys = w.keys
+	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens), Retries: set.Retries,
 		OnQuota: onQuota(set), Notes: notes(w.remark),
-	}, w)
+	}, w.Desk)
+	w.Desk.Gates = w.gates
 	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})
 	var err error
 	if w.exe, err = executable(); err != nil {
@@ -138,7 +136,6 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		}
 		return path
 	})
-	w.glance = sync.OnceValue(cfg.Agents.Glance)
 	w.launcher = childproc.NewLauncher(childproc.Config{
 		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,
 		Keep:      string(w.outputs()),
@@ -146,9 +143,9 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	})
 	s := supervisor.Config{
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
-		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w,
+		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
-		Launcher: batch.NewLauncher(telling{w.launcher, w}),
+		Launcher: batch.NewLauncher(staffing.Telling{Stager: w.launcher, Desk: w.Desk}),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
@@ -248,29 +245,6 @@ func (w *wiring) History() *record.Record { return w.record }
 // ID returns the execution id of this process.
 func (w *wiring) ID() string { return w.cfg.ID }
 
-// modelName returns the name of the model for t: that of the task, else that of the agent
-// unless the flag --model is given. "" means the model of the run.
-func (w *wiring) modelName(t task.Task) string {
-	agent, err := w.Agent(t.Agent)
-	if err != nil || t.Model != "" {
-		return t.Model
-	}
-	if strings.HasPrefix(w.cfg.Settings.Source("QQ_MODEL"), "flag ") {
-		return "" // the flag applies to every agent
-	}
-	return agent.Model
-}
-
-// Staff finds the agent for a task and resolves the model that it uses.
-func (w *wiring) Staff(ctx context.Context, t task.Task) (agents.Agent, models.Model, error) {
-	agent, err := w.Agent(t.Agent)
-	if err != nil {
-		return agents.Agent{}, models.Model{}, err
-	}
-	m, err := w.Resolve(ctx, t)
-	return agent, m, err
-}
-
 // Lookup implements batch.Runner.
 func (w *wiring) Lookup(ctx context.Context, tasks []task.Task) error {
 	for _, t := range tasks {
@@ -279,91 +253,6 @@ func (w *wiring) Lookup(ctx context.Context, tasks []task.Task) error {
 		}
 	}
 	return w.gates.Lookup(ctx, notes(w.cfg.Person.Note), tasks)
-}
-
-// Resolve finds the model for t, or the one that is asked instead if that cannot be had now. Only a person can choose
-// one on another machine: no agent, nor what a checkout says without trust. If the name tells, no server is asked, and
-// no key is looked for.
-func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
-	if m, ok := w.substituted(t); ok {
-		return m, nil
-	}
-	m, err := w.allowed(ctx, t, w.models.Resolve)
-	if err == nil {
-		return m, nil
-	}
-	if other, ok := w.instead(ctx, t, err); ok {
-		return other, nil
-	}
-	return models.Model{}, err
-}
-
-// allowed finds the model for t with find, and returns it if t may use it.
-func (w *wiring) allowed(
-	ctx context.Context, t task.Task, find func(context.Context, string) (models.Model, error),
-) (models.Model, error) {
-	cloud := t.ModelBy != "" && agents.Remote(t.Model)
-	if t.ModelBy != "" && !cloud && w.cfg.Agents.Models.Remote(t.Model) && !w.named(t.Model) {
-		return models.Model{}, unnamed(t, w.models.Whole(t.Model)+", a model of another server")
-	}
-	m, err := find(ctx, w.modelName(t))
-	if err == nil && (cloud || !m.Home()) {
-		err = w.bars(t, m)
-	}
-	if err != nil {
-		return models.Model{}, err
-	}
-	w.gates.Use(m)
-	return m, nil
-}
-
-// Bars implements ceiling.Models. A model that is not found is no reason: when the task starts, it may be there.
-func (w *wiring) Bars(ctx context.Context, t task.Task) string {
-	_, err := w.Resolve(ctx, t)
-	if _, barred := errors.AsType[*command.ExitError](err); barred {
-		return err.Error()
-	}
-	return ""
-}
-
-// bars returns why t may not use m, a model on another machine, or nil.
-func (w *wiring) bars(t task.Task, m models.Model) error {
-	name := w.modelName(t)
-	switch agent, _ := w.Agent(t.Agent); {
-	case name == "" && w.cfg.Settings.Foreign("QQ_MODEL"):
-		return command.Usagef(mayGo, untrusted, "QQ_MODEL in .env", m.Whither())
-	case t.Model == "" && name != "" && agent.Untrusted:
-		return command.Usagef(mayGo, untrusted, agent.Source, m.Whither())
-	case t.ModelBy != "" && !w.named(m.String()):
-		return unnamed(t, m.Whither())
-	}
-	return nil
-}
-
-const (
-	untrusted = "%s chooses %s, and is not trusted"
-	mayGo     = "if your text may go there, name the model with --model"
-)
-
-// unnamed returns the error for a task whose model an agent chose.
-func unnamed(t task.Task, model string) error {
-	return command.Usagef(mayGo+", or in the definition of an agent of your own",
-		"the agent %s chooses %s, and no person named it", t.ModelBy, model)
-}
-
-// named reports whether a person named that model: for the run, by an alias, or in the definition of an agent.
-func (w *wiring) named(model string) bool {
-	if w.models.Same("", model) && !w.cfg.Settings.Foreign("QQ_MODEL") {
-		return true
-	}
-	for alias := range w.cfg.Settings.Aliases {
-		if w.models.Same(alias, model) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(w.glance(), func(a agents.Agent) bool {
-		return !a.Untrusted && a.Model != "" && w.models.Same(a.Model, model)
-	})
 }
 
 // outputs returns the folder that keeps long outputs of commands and children.
@@ -406,24 +295,3 @@ func executable() (string, error) {
 	}
 	return exe, nil
 }
-
-// connected is a resolved model with the backend that sends requests to it.
-type connected struct {
-	models.Model
-	llm.Backend
-}
-
-// runWith runs the agent a with the models of seats on job.
-func runWith(ctx context.Context, seats []seat, a agent.Agent, p supervisor.Parent, job task.Job) task.Result {
-	end, err := take(&a, seats)
-	if err != nil {
-		return job.Fail(err)
-	}
-	defer end()
-	res := a.Run(ctx, p, job)
-	res.Model = seats[res.Fallback].Model.String()
-	return res
-}
-
-// Tokens implements agent.Model.
-func (connected) Tokens(text string) int { return models.Tokens(text) }

@@ -9,6 +9,7 @@ import (
 	"qq/internal/agent"
 	"qq/internal/agent/loop"
 	"qq/internal/app/signals"
+	"qq/internal/app/staffing"
 	"qq/internal/models"
 	"qq/internal/sandbox"
 	"qq/pkg/agents"
@@ -62,11 +63,11 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 		a.Process.Commands = h.w.box(a, h.w.cfg.Dir)
 	}
 	a.Screen = &agent.TokenEvents{To: p, Next: a.Screen}
-	seats, err := h.w.seats(ctx, h.r.Agent, h.r.Model, job.Task)
+	seats, err := h.w.Seats(ctx, h.r.Agent, h.r.Model, job.Task)
 	if err != nil {
 		return job.Fail(err)
 	}
-	return runWith(ctx, seats, a, noted{p, h.w}, job)
+	return staffing.Run(ctx, seats, a, noted{p, h.w}, job)
 }
 
 // lastWord is the cause with which the root's own agent is cancelled. It implements loop.Grace: an
@@ -159,6 +160,6 @@ func (w *wiring) Outline(r zeroRun, t task.Task) ([]string, error) {
 func (w *wiring) plan(r zeroRun, job task.Job) ([]string, error) {
 	a := w.agent(r)
 	a.Setup = w.plannedSetup(r.Agent, job)
-	a.Model = connected{r.Model, nil} // no request is sent
+	a.Model = staffing.Connected{Model: r.Model} // no request is sent
 	return a.Plan(job)
 }

@@ -61,7 +61,8 @@ var floors = [][]string{
 		"internal/app/guides",
 		"internal/app/definitions", "internal/app/permissions",
 		"internal/app/runs", "internal/app/signals"},
-	{"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates"},
+	{"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates",
+		"internal/app/staffing"},
 	{"internal/app"},
 	{"cmd/qq"},
 }

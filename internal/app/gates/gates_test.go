@@ -261,7 +261,11 @@ func TestFallbackIsNotRefused(t *testing.T) {
 	for on, refuses := range map[gate.OnQuota]bool{
 		gate.QuotaAuto: true, gate.QuotaStop: true, gate.QuotaFallback: false,
 	} {
-		g := newTest(t, newKnown(), gate.Config{MaxInFlight: 1, OnQuota: on})
+		k := newKnown()
+		if !refuses {
+			k.others = []string{"other:m"}
+		}
+		g := newTest(t, k, gate.Config{MaxInFlight: 1, OnQuota: on})
 		require.NoError(t, g.Lookup(t.Context(), &heard{}, tasksOf("lab:m", "other:m")))
 		p, err := g.Enter(t.Context(), "lab:m", false, nil)
 		require.NoError(t, err)
