@@ -455,7 +455,7 @@ func TestBatchSaysWhy(t *testing.T) {
 	e = w.run("batch", "tasks.txt", "--no-bar")
 	assert.Equal(t, 4, e.code)
 	assert.Contains(t, e.errors, "qq: task 1 (limit): Error: Maximum recursion depth (3) exceeded\n"+
-		"qq: 3 stopped by a limit")
+		"qq: 3 limit")
 }
 
 // cutLast is text without its last line.

@@ -147,7 +147,7 @@ func (b *backend) send(
 			Problem: fmt.Sprintf("answer of %s did not end: it was cut after %d MiB", b.model.Name, a.Most()>>20),
 			Hint:    "use another model, or look after the model server"}
 	case errors.Is(err, bufio.ErrTooLong):
-		return &llm.Error{Kind: llm.TooLong, Err: err,
+		return &llm.Error{Kind: llm.BrokenStream, Err: err,
 			Problem: fmt.Sprintf("answer of %s has a line of more than %d MiB", b.model.Name, wire.MaxLine>>20),
 			Hint:    "look after the model server: it ends a line after each word or so"}
 	case err == io.EOF:

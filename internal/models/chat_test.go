@@ -294,7 +294,7 @@ func TestBrokenStreams(t *testing.T) {
 	t.Run("a line that is too long for the client", func(t *testing.T) {
 		s := standin.Start(t, standin.Reply(func(standin.Prompt) string { return strings.Repeat("x", wire.MaxLine+1) }))
 		_, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
-		failure(t, err, llm.TooLong)
+		failure(t, err, llm.BrokenStream)
 	})
 }
 

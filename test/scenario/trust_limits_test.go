@@ -193,7 +193,7 @@ func TestLimitOfATask(t *testing.T) {
 	e := w.qq("batch", "--no-bar", "--timeout", "20", w.file("tasks.jsonl", `{"task": "Slow", "timeout": 1}`))
 	assert.Equal(t, "qq: task 1 (timeout): Child process timed out after 1s\n"+
 		"  hint: the limit is the timeout of the task: set another in the task\n",
-		regexp.MustCompile(`(?m)^qq: (to continue|1 timed out).*\n`).ReplaceAllString(e.stderr, ""))
+		regexp.MustCompile(`(?m)^qq: (to continue|1 timeout).*\n`).ReplaceAllString(e.stderr, ""))
 	e = w.qq("batch", "--no-bar", "--timeout", "1", w.file("tasks.jsonl", `{"task": "Slow", "timeout": 20}`))
 	assert.Equal(t, "Slow is done.\n", e.stdout)
 }

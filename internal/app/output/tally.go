@@ -1,7 +1,6 @@
 package output
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -74,15 +73,7 @@ func (t *Tally) Repeats() string {
 	return fmt.Sprintf("(%d tasks needed more than one attempt)", t.Repeated)
 }
 
-// words say how tasks ended, for statuses that do not say it in a sentence.
-var words = map[task.Status]string{
-	task.Timeout: "timed out", task.TurnLimit: "out of turns", task.Empty: "with an empty answer",
-	task.Broken: "with a broken answer", task.NoResult: "without a result", task.OutOfMemory: "out of memory",
-	task.UnknownOutcome: "with an unknown outcome", task.Limit: "stopped by a limit",
-	task.Misused: "that cannot be run",
-}
-
-// Summary returns the last line of a batch: its counts, tokens and the elapsed time.
+// Summary returns the last line of a batch: its counts by status, tokens and the elapsed time.
 func (t *Tally) Summary(elapsed time.Duration) string {
 	var parts []string
 	ended := 0
@@ -92,7 +83,7 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 		task.Interrupted, task.Terminated, task.Cancelled,
 	} {
 		if n := t.counts[s]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, cmp.Or(words[s], string(s))))
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 			ended += n
 		}
 	}
