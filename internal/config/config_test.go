@@ -433,7 +433,8 @@ func TestCheckoutIsNotTrusted(t *testing.T) {
 // which folder a relative path starts.
 func TestCheckoutSaysTheSame(t *testing.T) {
 	values := map[string]string{"QQ_KEEP_RUNS": "7", "OLLAMA_HOST": "mine:1", "QQ_APPROVE": "deny",
-		"QQ_ALLOW": "edit_file", "QQ_WRITABLE": "~/w", "QQ_SEARCH": "brave", "QQ_WEB_ALLOW": "wiki", "QQ_HOME": "state", "QQ_FALLBACK": "extract",
+		"QQ_ALLOW": "edit_file", "QQ_WRITABLE": "~/w", "QQ_SEARCH": "brave", "QQ_WEB_ALLOW": "wiki", "QQ_HOME": "state",
+		"QQ_FALLBACK": "extract",
 		"QQ_ON_QUOTA": "wait"}
 	for _, s := range Settings() {
 		if s.Checkout != Trusted || s.Family { // of these the members count, see TestFamilies
