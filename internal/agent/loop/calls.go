@@ -33,6 +33,7 @@ type attempt struct {
 	refused *tool.RefusedError // by the gate or the tool, or nil
 	started time.Time
 	took    time.Duration
+	entry   llm.Entry // the result as the model gets it; set when the call has ended
 }
 
 // maxReads is how many reads run at once: each holds what it reads, and a model may ask for any number.
@@ -53,8 +54,8 @@ func (l *loop) call(ctx context.Context, calls []tool.Call) {
 	}
 }
 
-// entry returns the result of the call as the model gets it, with its time.
-func (a *attempt) entry() llm.Entry {
+// made returns the result of the call as the model gets it, with its time.
+func (a *attempt) made() llm.Entry {
 	content := a.result.Content + a.pass.warning()
 	if a.result.Footer != "" {
 		content += "\n" + a.result.Footer
@@ -99,9 +100,10 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) {
 			defer func() { <-reads }()
 		}
 		l.one(ctx, a)
+		a.entry = a.made()
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.cfg.Transcript.Append(a.entry())
+		l.cfg.Transcript.Append(a.entry)
 	}
 	var wg sync.WaitGroup
 	for _, a := range attempts[1:] {
@@ -112,7 +114,7 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) {
 	for _, a := range attempts {
 		l.refused.note(a.call.Name, a.refused, a.result.Failed)
 		a.pass.leave(a.result.Content)
-		l.messages = append(l.messages, a.entry().Message)
+		l.messages = append(l.messages, a.entry.Message)
 	}
 }
 

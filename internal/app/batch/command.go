@@ -86,8 +86,10 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			command.FlagFormat(output.Formats()), command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 		}, habitFlags(), command.PermissionFlags()),
-		Action:       b.run,
-		OnUsageError: command.UsageError(foreign.Hints()),
+		Action: b.run,
+		OnUsageError: func(c *cli.Context, err error, isSub bool) error { // the hints are made for a mistake only
+			return command.UsageError(foreign.Hints())(c, err, isSub)
+		},
 	}
 }
 

@@ -75,7 +75,8 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 		other := ""
 		switch {
 		case at > 0 && src.Template == "" && !vocabulary.Exists(args[0]):
-			return src, command.Usagef(fmt.Sprintf("write: qq batch -m %s %s …", vocabulary.Quoted(args[0]), args[at]),
+			return src, command.Usagef(
+				fmt.Sprintf("write: qq batch -m %s %s …", vocabulary.ShellWord(args[0]), args[at]),
 				"a template needs -m: %q", args[0])
 		case at > 0:
 			other = args[0]

@@ -152,7 +152,7 @@ func describe(a agents.Agent) string {
 		tools = Quoted(task.Shorten(cmp.Or(strings.Join(a.Toolset(), ", "), "none"), 4*maxPart))
 	}
 	switch {
-	case !slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, a.Allows):
+	case !a.Delegates():
 		asks = "none"
 	case a.Agents != nil:
 		asks = brief(cmp.Or(strings.Join(a.Agents, ", "), "none"))

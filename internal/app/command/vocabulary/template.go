@@ -76,9 +76,9 @@ func IsName(word string) bool { return Exists(word) || IsFile(word) }
 // Call returns the call of qq batch with a template and inputs, as it is typed. Of many inputs it has the first ones.
 func Call(template string, inputs []string) string {
 	const most = 2
-	words := []string{"qq batch -m", Quoted(template)}
+	words := []string{"qq batch -m", ShellWord(template)}
 	for _, in := range inputs[:min(len(inputs), most)] {
-		words = append(words, Quoted(in))
+		words = append(words, ShellWord(in))
 	}
 	if len(inputs) > most {
 		words = append(words, "…")
@@ -92,8 +92,8 @@ func Exists(name string) bool {
 	return err == nil
 }
 
-// Quoted returns s as one word of a shell.
-func Quoted(s string) string {
+// ShellWord returns s as one word of a shell.
+func ShellWord(s string) string {
 	isSafe := func(r rune) bool {
 		return strings.ContainsRune("/._:+,-", r) || unicode.IsLetter(r) || unicode.IsDigit(r)
 	}
