@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/record/ledger/schema"
 	"qq/pkg/task"
 )
 
@@ -156,7 +157,7 @@ func TestDamagedDatabase(t *testing.T) {
 		db, err := sql.Open("sqlite", Path(home))
 		require.NoError(t, err)
 		for _, made := range []string{"PRAGMA user_version = -1",
-			fmt.Sprintf("PRAGMA application_id = %d; CREATE TABLE runs (n)", applicationID)} {
+			fmt.Sprintf("PRAGMA application_id = %d; CREATE TABLE runs (n)", schema.ApplicationID)} {
 			_, err = db.Exec(made)
 			require.NoError(t, err)
 			_, err = Open(home, Options{})
@@ -213,7 +214,7 @@ func TestSchemaStepsStay(t *testing.T) {
 		"001.sql": "8dbc249cff3beb19f62fb013e7676345a1e872381160c6fbf23f7e84f38b258a",
 		"002.sql": "a9ce2369ee56b97f2c0dd1973e3c015bfda5873d408bc209985e4c25e49dc55f",
 	} {
-		step, err := schemas.ReadFile("schema/" + name)
+		step, err := os.ReadFile("schema/" + name)
 		require.NoError(t, err)
 		assert.Equal(t, want, fmt.Sprintf("%x", sha256.Sum256(step)), "add a step: the ledgers of others have this one")
 	}
@@ -225,7 +226,7 @@ func TestOlderSchema(t *testing.T) {
 	require.NoError(t, os.WriteFile(Path(home), nil, 0o600))
 	db, err := sql.Open("sqlite", Path(home))
 	require.NoError(t, err)
-	first, err := schemas.ReadFile("schema/001.sql")
+	first, err := os.ReadFile("schema/001.sql")
 	require.NoError(t, err)
 	_, err = db.Exec(string(first) + ";PRAGMA user_version = 1")
 	require.NoError(t, err)
