@@ -43,7 +43,7 @@ var floors = [][]string{
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",
 		"pkg/supervisor/halt", "pkg/supervisor/pace",
 		"internal/standin", "internal/tools/edit", "internal/approval/rules",
-		"pkg/childproc/stdio", "pkg/childproc/room",
+		"pkg/childproc/stdio", "pkg/childproc/room", "pkg/childproc/heartbeat",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
 		"internal/app/command", "internal/app/manual", "internal/app/scratch", "internal/app/batch/naming",
 		"internal/box",

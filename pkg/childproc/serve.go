@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"qq/pkg/childproc/heartbeat"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/proc"
@@ -50,7 +51,7 @@ type Conn struct {
 
 	writing   sync.Mutex
 	granted   atomic.Bool
-	heartbeat heartbeat
+	heartbeat heartbeat.Heartbeat
 
 	mu      sync.Mutex
 	asked   int64
@@ -188,7 +189,7 @@ func (c *Conn) Handshake(version string) (*Start, func(context.CancelCauseFunc),
 			return nil, nil, fmt.Errorf(other, f.Start.Protocol, Version)
 		}
 		c.granted.Store(f.Start.Permit)
-		c.heartbeat.begin(f.Start.IdleMS)
+		c.heartbeat.Begin(f.Start.IdleMS)
 		return f.Start, func(cancel context.CancelCauseFunc) {
 			if early != nil {
 				cancel(early.cause())
