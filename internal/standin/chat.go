@@ -213,7 +213,8 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, a *answer, mem *scr
 		return false
 	}
 	o := &form.Output{Buf: mem.out[:0], Odd: form.Documented(), Model: a.prompt.Model, Tokens: a.tokens,
-		Came: a.came, Taken: taken, Started: time.Now().UTC()}
+		Cached: min(a.model.Cached, a.tokens),
+		Came:   a.came, Taken: taken, Started: time.Now().UTC()}
 	defer func() { mem.out = o.Buf }() // the buffer may have grown
 	var odd *Oddities
 	if s.odd != nil {

@@ -62,6 +62,9 @@ type Model struct {
 	RemoteHost   string    // set: the server only passes it on
 	// TokenBytes is how many bytes of a prompt count as one token; the default is 4.
 	TokenBytes int
+	// Cached is how many tokens of a prompt the server has in its cache, as far as the prompt is that long. Of those
+	// that it has not, Anthropic's messages say that as many are written to it.
+	Cached int
 }
 
 // DefaultModel is the only model of a server without the option Models.

@@ -117,8 +117,12 @@ func (f *anthropic) start(o *Output) {
 	o.write(`,"message":{"id":"msg_1","type":"message","role":"assistant","content":[],"stop_reason":null,"model":`)
 	o.quote(o.Model)
 	if !o.Odd.NoUsage {
-		o.write(`,"usage":{"input_tokens":`)
-		o.Buf = strconv.AppendInt(o.Buf, int64(o.Tokens), 10)
+		written := min(o.Cached, o.Tokens-o.Cached)
+		o.number(`,"usage":{"input_tokens":`, o.Tokens-o.Cached-written)
+		if o.Cached > 0 {
+			o.number(`,"cache_creation_input_tokens":`, written)
+			o.number(`,"cache_read_input_tokens":`, o.Cached)
+		}
 		o.write(`,"output_tokens":1}`)
 	}
 	o.write(`}}`)

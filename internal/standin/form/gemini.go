@@ -105,10 +105,11 @@ func (f *gemini) Add(o *Output, p Piece) {
 }
 
 func (f *gemini) count(o *Output) {
-	o.write(`,"usageMetadata":{"promptTokenCount":`)
-	o.Buf = strconv.AppendInt(o.Buf, int64(o.Tokens), 10)
-	o.write(`,"candidatesTokenCount":`)
-	o.Buf = strconv.AppendInt(o.Buf, int64(o.Said), 10)
+	o.number(`,"usageMetadata":{"promptTokenCount":`, o.Tokens)
+	o.number(`,"candidatesTokenCount":`, o.Said)
+	if o.Cached > 0 {
+		o.number(`,"cachedContentTokenCount":`, o.Cached)
+	}
 	o.write(`}`)
 }
 

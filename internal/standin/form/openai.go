@@ -86,10 +86,12 @@ func (f *openAI) finish(o *Output, reason string) {
 }
 
 func (f *openAI) count(o *Output) {
-	o.write(`{"prompt_tokens":`)
-	o.Buf = strconv.AppendInt(o.Buf, int64(o.Tokens), 10)
-	o.write(`,"completion_tokens":`)
-	o.Buf = strconv.AppendInt(o.Buf, int64(o.Said), 10)
+	o.number(`{"prompt_tokens":`, o.Tokens)
+	o.number(`,"completion_tokens":`, o.Said)
+	if o.Cached > 0 {
+		o.number(`,"prompt_tokens_details":{"cached_tokens":`, o.Cached)
+		o.write(`}`)
+	}
 	o.write(`}`)
 }
 

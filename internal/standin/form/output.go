@@ -2,6 +2,7 @@ package form
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 )
 
@@ -38,10 +39,17 @@ type Output struct {
 
 	Model   string    // its name in the answer
 	Tokens  int       // of the prompt
+	Cached  int       // those of them that the server has in its cache
 	Said    int       // tokens of the answer so far
 	Came    time.Time // when the request arrived
 	Taken   time.Time // when its wait for a seat ended
 	Started time.Time // when the answer began
+}
+
+// number writes a field with a number.
+func (o *Output) number(before string, n int) {
+	o.write(before)
+	o.Buf = strconv.AppendInt(o.Buf, int64(n), 10)
 }
 
 func (o *Output) write(s string) { o.Buf = append(o.Buf, s...) }
