@@ -6,6 +6,7 @@ import (
 
 	"qq/internal/models/gate"
 	"qq/pkg/llm"
+	"qq/pkg/task"
 )
 
 // inTurn is a backend that asks the models of a run in turn: the next one if one cannot be had. A run that goes on
@@ -17,9 +18,11 @@ type inTurn struct {
 
 // Chat implements [llm.Backend].
 func (b inTurn) Chat(ctx context.Context, q llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
+	var used task.Usage // of the models that did not answer too
 	for {
 		resp, err := b.run.through(b.run.model(), b.retries).Chat(ctx, q, yield)
-		if !b.run.goesOn(ctx, err) {
+		used = used.Add(resp.Usage)
+		if resp.Usage = used; !b.run.goesOn(ctx, err) {
 			return resp, err
 		}
 	}

@@ -44,7 +44,8 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "ephemeral", Usage: "keep neither a transcript nor a ledger entry"},
 		command.FlagCwd,
 		command.FlagFormat(formats()), command.FlagResultJSON, command.FlagSchema, command.FlagTimeout,
-		command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagQuota, command.FlagNoLedger,
+		command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagCost, command.FlagQuota,
+		command.FlagNoLedger,
 		&cli.BoolFlag{
 			Name: "dry-run", Usage: "say what would be run, and how a long text would be cut, and start nothing",
 		},
@@ -240,6 +241,9 @@ func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
 	one.r.signals.Name(&res)
 	if err := one.print(res, t.ID); err != nil {
 		return err
+	}
+	if all := one.w.Used(); one.w.cfg.Verbose && all != (task.Usage{}) {
+		one.r.Note("%s", output.Account(all))
 	}
 	if res.Success {
 		return nil

@@ -120,7 +120,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.models.Keys = w.keys
 	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
 	w.gates = gates.New(gate.Config{
-		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens), Retries: set.Retries,
+		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
 		OnQuota: onQuota(set), Notes: notes(w.remark),
 	}, w.Desk)
 	w.Desk.Gates = w.gates

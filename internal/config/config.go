@@ -33,6 +33,7 @@ import (
 	"unicode/utf8"
 
 	"qq/internal/models/servers"
+	"qq/pkg/money"
 	"qq/pkg/spelling"
 )
 
@@ -392,6 +393,8 @@ func (l *loader) amount(s Setting, g given) (int64, error) {
 		n = int64(*field)
 	case *int:
 		n = int64(*field)
+	case *money.Amount:
+		n = int64(*field)
 	}
 	if n == 0 && s.NoLimit {
 		return math.MaxInt64, nil
@@ -525,6 +528,18 @@ func (s Setting) parse(c *Config, value string) (string, error) {
 			return value, fmt.Errorf("it is out of range")
 		}
 		*field = n
+	case *money.Amount:
+		amount, err := money.Parse(value)
+		if err != nil {
+			return value, err
+		}
+		*field = amount
+	case *money.Table:
+		table, err := c.prices(value)
+		if err != nil {
+			return value, err
+		}
+		*field = table
 	case *string:
 		if err := s.word(c, value); err != nil {
 			return value, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"qq/internal/models/servers"
+	"qq/pkg/money"
 )
 
 // Kind says what a setting accepts.
@@ -26,6 +27,8 @@ const (
 	Rules               // TOOL or TOOL(PATTERN) between commas, or none
 	Folders             // folders between colons, or none
 	Models              // names of models between commas, or none
+	Amount              // an amount of money, such as 2.5
+	Prices              // prices of models, or none
 	Server              // what NAME of QQ_SERVER_NAME is: a kind of server, its URL, and options
 )
 
@@ -71,7 +74,7 @@ type Setting struct {
 	Adds bool
 
 	member string            // of a member of a family: its own name, such as lab
-	field  func(*Config) any // where the value goes: *time.Duration, *int or *string
+	field  func(*Config) any // where the value goes: such as *time.Duration or *int
 }
 
 // Settings returns the table of settings, from which defaults, parsing, `qq config`, `qq --help`, the README and
@@ -98,6 +101,10 @@ func Settings() []Setting {
 			Doc: "tokens, input and output, for the whole tree; `extract` is not a language model and has no such " +
 				"limit; 0 means no limit",
 			field: func(c *Config) any { return &c.MaxTokens }},
+		{Name: "QQ_MAX_COST", Default: "0", Kind: Amount, Flag: "max-cost", Checkout: Lowers, NoLimit: true,
+			Doc: "what the whole tree may cost, in the currency of QQ_PRICES; each model that is used needs a price " +
+				"then; 0 means no limit",
+			field: func(c *Config) any { return &c.MaxCost }},
 		{Name: "QQ_ON_QUOTA", Default: "auto", Kind: Choice, Flag: "on-quota", Checkout: Trusted,
 			Values: []string{"auto", "wait", "stop", "fallback"},
 			Doc: "what happens when a quota at a model server is used up: `wait` waits for its reset, `stop` starts " +
@@ -142,6 +149,12 @@ func Settings() []Setting {
 			Doc: "models that are asked instead, in this order, if the server of a model cannot be reached, is busy " +
 				"or has no quota left; never after a side effect",
 			field: func(c *Config) any { return &c.Fallback }},
+		{Name: "QQ_PRICES", Default: None, Kind: Prices, Checkout: Trusted,
+			Doc: "what models cost, as `MODEL=IN/OUT/CACHED/WRITTEN` for a million tokens in a currency of your " +
+				"choice, such as `openai:gpt-5=1.25/10/0.125 anthropic:*=3/15/0.3/3.75`; CACHED and WRITTEN are for " +
+				"input that the server has in its cache or puts there, and as IN if left out; of several that fit a " +
+				"model the longest counts",
+			field: func(c *Config) any { return &c.Prices }},
 		{Name: "OLLAMA_HOST", Default: "127.0.0.1:11434", Kind: Host, Checkout: Trusted,
 			Doc:   "the Ollama server, as Ollama reads it",
 			field: func(c *Config) any { return &c.OllamaHost }},
@@ -223,6 +236,11 @@ func (s Setting) accepts() string {
 		return "absolute paths of folders or sockets, or .git and such, between colons, or " + None
 	case Models:
 		return "names of models between commas, or " + None
+	case Amount:
+		return "an amount such as 2.5; 0 is no limit"
+	case Prices:
+		return "MODEL=IN/OUT/CACHED/WRITTEN between spaces, each for a million tokens and the last two optional, " +
+			"such as openai:gpt-5=1.25/10/0.125, or " + None
 	case Server:
 		return "a kind of server, its address, and options, such as openai http://10.0.0.7:8000/v1 key=LAB_KEY"
 	}
@@ -238,16 +256,18 @@ type Config struct {
 	IdleTimeout      time.Duration // 0 means no limit
 	FaultWait        time.Duration // 0 means no limit
 	Retries          int
-	MaxTokens        int    // 0 means no limit
-	OnQuota          string // auto, wait, stop or fallback
-	SpawnRate        int    // per minute; 0 means no limit
-	KeepRuns         int    // days; 0 means forever
+	MaxTokens        int          // 0 means no limit
+	MaxCost          money.Amount // 0 means no limit
+	OnQuota          string       // auto, wait, stop or fallback
+	SpawnRate        int          // per minute; 0 means no limit
+	KeepRuns         int          // days; 0 means forever
 	MaxParallel      int
 	MaxDepth         int
 	MaxChildren      int
 	MaxOutput        int
 	Model            string
-	Fallback         []string // models that are asked instead
+	Fallback         []string    // models that are asked instead
+	Prices           money.Table // of models, see Config.Price
 	OllamaHost       string
 	Agent            string
 	AgentsMD         string        // on or off

@@ -205,6 +205,22 @@ var roles = map[string]role{
 		}
 		return answer(c, b.String())
 	},
+	// Makes so many requests and dies, or says that it used less.
+	"spender": func(c *Conn, how string) int {
+		go lateListen(c, func(error) {})
+		for range 2 {
+			p, err := c.Enter(context.Background(), "m", false)
+			if err != nil {
+				return 1
+			}
+			p.Leave(llm.Report{Kind: llm.BrokenStream,
+				Usage: task.Usage{InputTokens: 5, OutputTokens: 7, CachedTokens: 4, Cost: 9, PricedTokens: 12}})
+		}
+		if how == "dies" {
+			return 1
+		}
+		return answer(c, "ok")
+	},
 	// Says what the server allows, before and after its request.
 	"allowed": func(c *Conn, _ string) int {
 		go lateListen(c, func(error) {})

@@ -11,6 +11,7 @@ import (
 
 	"qq/pkg/childproc/plausible"
 	"qq/pkg/llm"
+	"qq/pkg/task"
 )
 
 // permits holds the permit of one child, or its wait for one. A child may have only one at a time:
@@ -21,6 +22,7 @@ type permits struct {
 	held map[int64]*held // by id of the request; at most one
 	over bool            // no more permits are granted
 	kept time.Duration   // total time for which the reports of this child held back the requests of others
+	used task.Usage      // of all reports of this child
 }
 
 // held is a permit, or the wait for one.
@@ -73,6 +75,7 @@ func (s *permits) leave(id int64, r llm.Report) {
 	if h != nil && h.permit != nil {
 		r.RetryAfter = min(r.RetryAfter, plausible.Kept-s.kept)
 		s.kept += r.RetryAfter
+		s.used = s.used.Add(r.Usage)
 	}
 	s.mu.Unlock()
 	if h == nil {
@@ -82,6 +85,13 @@ func (s *permits) leave(id int64, r llm.Report) {
 	if h.permit != nil {
 		h.permit.Leave(r)
 	}
+}
+
+// reported returns the usage of all requests that the child has reported.
+func (s *permits) reported() task.Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
 }
 
 // active reports to the permits in a that the server has sent something, and what it has said. It ignores unknown ids.

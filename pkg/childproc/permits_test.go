@@ -106,6 +106,18 @@ func TestAllowed(t *testing.T) {
 	assert.Equal(t, []llm.Report{{Kind: llm.Quota, RetryAfter: time.Hour}}, g.reports)
 }
 
+// TestPaid: the tokens of requests count even if the child dies or says less.
+func TestPaid(t *testing.T) {
+	for how, status := range map[string]task.Status{"dies": task.NoResult, "lies": task.Completed} {
+		g := &gate{}
+		l := launcher(t, func(c *testConfig) { c.Admit = g.enter })
+		r := l.Launch(t.Context(), job("spender", how))
+		assert.Equal(t, status, r.Status, r.Err())
+		assert.Equal(t, task.Usage{InputTokens: 10, OutputTokens: 14, CachedTokens: 8, Cost: 18, PricedTokens: 24},
+			r.Usage, how)
+	}
+}
+
 // A child of a root that counts no permits gets as many as it likes.
 func TestEnterUncounted(t *testing.T) {
 	r := launcher(t, nil).Launch(t.Context(), job("caller", "30"))

@@ -204,9 +204,11 @@ func (l Leave) MarshalJSON() ([]byte, error) {
 	r := l.Report
 	kind, err := json.Marshal(string(r.Kind))
 	return fmt.Appendf(nil, `{"id":%d,"report":{"kind":%s,"cancelled":%t,"retry_after":%d,`+
-		`"usage":{"input_tokens":%d,"output_tokens":%d,"cached_tokens":%d},"timing":{"queued":%d,"served":%d}}}`,
+		`"usage":{"input_tokens":%d,"output_tokens":%d,"cached_tokens":%d,"cost":%s,"priced_tokens":%d},`+
+		`"timing":{"queued":%d,"served":%d}}}`,
 		l.ID, kind, r.Cancelled, r.RetryAfter,
-		r.Usage.InputTokens, r.Usage.OutputTokens, r.Usage.CachedTokens, r.Timing.Queued, r.Timing.Served), err
+		r.Usage.InputTokens, r.Usage.OutputTokens, r.Usage.CachedTokens,
+		r.Usage.Cost, r.Usage.PricedTokens, r.Timing.Queued, r.Timing.Served), err
 }
 
 // Active says that the child is active: for example, a token has arrived or a tool runs. The child

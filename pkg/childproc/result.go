@@ -29,8 +29,11 @@ func (c *child) result() task.Result {
 		status, why = task.Killed, "child was ended by a signal: what it handed back came too late"
 	}
 	r.End(status, why)
+	r.Usage = c.permits.reported() // which is paid, even if the child never said how it ended, or less than that
 	if c.last != nil {
-		r.Usage = plausible.Usage(c.last.Usage)
+		if u := c.last.Usage.Bounded(plausible.MaxTokens); u.Tokens() >= r.Usage.Tokens() {
+			r.Usage = u
+		}
 		c.note(c.last.ChangedFiles)
 		r.Structured, r.Warnings = c.last.Structured, c.last.Warnings
 	}

@@ -96,6 +96,7 @@ const (
 type Response struct {
 	Message Message
 	Usage   task.Usage
+	Written int // tokens of the input that the server has put into its cache, if it says so
 	Stop    Stop
 	Timing  Timing
 }

@@ -85,6 +85,8 @@ func (l *line) entry(e llm.Entry) {
 		l.field(true, "input_tokens", u.InputTokens)
 		l.field(true, "output_tokens", u.OutputTokens)
 		l.field(u.CachedTokens != 0, "cached_tokens", u.CachedTokens)
+		l.field(u.Cost != 0, "cost", u.Cost)
+		l.field(u.PricedTokens != 0, "priced_tokens", u.PricedTokens)
 		l.WriteByte('}')
 	}
 	l.field(!e.Started.IsZero(), "started", e.Started)

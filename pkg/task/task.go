@@ -19,6 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"qq/pkg/money"
 	"qq/pkg/picture"
 )
 
@@ -143,12 +144,36 @@ type Usage struct {
 	InputTokens  int `json:"input_tokens"` // CachedTokens included
 	OutputTokens int `json:"output_tokens"`
 	CachedTokens int `json:"cached_tokens,omitempty"` // those of the input that the server had in its cache
+	// Cost is what the tokens cost of which the price is known, and PricedTokens is how many these are, of input and
+	// output together. So a cost is not known without any, and without some it is the least.
+	Cost         money.Amount `json:"cost,omitempty"`
+	PricedTokens int          `json:"priced_tokens,omitempty"`
+}
+
+// Tokens returns the sum of input and output.
+func (u Usage) Tokens() int { return u.InputTokens + u.OutputTokens }
+
+// At returns u with what it costs at the price p. written is how many tokens of the input the server put into
+// its cache.
+func (u Usage) At(p money.Price, written int) Usage {
+	u.PricedTokens = u.Tokens()
+	u.Cost = p.Of(money.Tokens{In: u.InputTokens, Out: u.OutputTokens, Cached: u.CachedTokens, Written: written})
+	return u
+}
+
+// Bounded returns u with each value from 0 to most. What contradicts others is cut off.
+func (u Usage) Bounded(most int) Usage {
+	u.InputTokens, u.OutputTokens = min(max(u.InputTokens, 0), most), min(max(u.OutputTokens, 0), most)
+	u.CachedTokens = min(max(u.CachedTokens, 0), u.InputTokens)
+	u.Cost, u.PricedTokens = u.Cost.Bounded(), min(max(u.PricedTokens, 0), u.Tokens())
+	return u
 }
 
 // Add returns the sum of u and v.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.CachedTokens + v.CachedTokens,
+		u.Cost.Add(v.Cost), u.PricedTokens + v.PricedTokens,
 	}
 }
 

@@ -135,6 +135,7 @@ func (p *printer) summarize() {
 		p.Say("%s", limit) // no task has failed because of it
 	}
 	if !p.o.bar && p.tally.Complete() && limit == "" {
+		p.account()
 		return
 	}
 	p.tally.Known, p.tally.Usage = p.runner.Known(), p.runner.Used()
@@ -142,8 +143,16 @@ func (p *printer) summarize() {
 	if again := p.tally.Repeats(); again != "" && p.o.bar {
 		p.Note("%s", again)
 	}
+	p.account()
 	if p.tally.Failed+p.tally.NotStarted > 0 && !p.halt.Reached() {
 		p.hintResume()
+	}
+}
+
+// account says with --verbose what was used.
+func (p *printer) account() {
+	if used := p.runner.Used(); p.o.verbose && used != (task.Usage{}) {
+		p.Note("%s", output.Account(used))
 	}
 }
 

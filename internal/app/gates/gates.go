@@ -58,7 +58,7 @@ var _ supervisor.Gate = (*Gates)(nil)
 // New returns the gates of a run, each made from c.
 func New(c gate.Config, m Models) *Gates {
 	if c.Budget == nil {
-		c.Budget = gate.NewBudget(0)
+		c.Budget = gate.NewBudget(0, 0)
 	}
 	g := &Gates{cfg: c, models: m, byServer: map[string]*gate.Gate{}, sought: map[string]bool{}}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -228,10 +228,10 @@ const stale = 2 * time.Second
 // lookAgain is when to look again whether a model has been found.
 const lookAgain = 200 * time.Millisecond
 
-// Used returns how many tokens all requests to the model servers have used so far.
+// Used returns how many tokens all requests to the model servers have used so far, and their cost.
 func (g *Gates) Used() task.Usage { return g.cfg.Budget.Used() }
 
-// Spent reports whether the budget of tokens is used up.
+// Spent reports whether the budget is used up.
 func (g *Gates) Spent() bool { return g.cfg.Budget.Spent() }
 
 // all returns the gates in the order of the names of their servers.

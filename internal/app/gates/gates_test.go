@@ -114,7 +114,7 @@ func tasksOf(names ...string) (tasks []task.Task) {
 func TestEachServerHasItsGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := &heard{}
-		g := newTest(t, newKnown(), gate.Config{MaxInFlight: 4, Budget: gate.NewBudget(100), Notes: said})
+		g := newTest(t, newKnown(), gate.Config{MaxInFlight: 4, Budget: gate.NewBudget(100, 0), Notes: said})
 		require.NoError(t, g.Lookup(t.Context(), said, tasksOf("lab:m", "other:m", models.Extract)))
 		for range 3 {
 			p, err := g.Enter(t.Context(), "lab:m", false, nil)

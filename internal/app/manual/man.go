@@ -104,7 +104,7 @@ func ExitCodes() []ExitCode {
 		{2, "usage or configuration"},
 		{3, "the model server cannot be reached, its quota is used up, or another temporary error"},
 		{4, "some tasks of a batch failed"},
-		{5, "a limit: children, tokens, or the depth of a qq that an agent's command starts"},
+		{5, "a limit: children, tokens, cost, or the depth of a qq that an agent's command starts"},
 		{124, "timeout"},
 		{129, "hung up: the terminal was closed"},
 		{130, "interrupted"},

@@ -9,8 +9,10 @@ import (
 
 	"qq/internal/agent"
 	"qq/internal/models"
+	"qq/internal/models/dialect"
 	"qq/pkg/agents"
 	"qq/pkg/llm"
+	"qq/pkg/money"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -19,6 +21,7 @@ import (
 type Seat struct {
 	Model models.Model `json:"model"`
 	Key   string       `json:"key,omitempty"`
+	Price *money.Price `json:"price,omitempty"` // nil means that the user has set none
 }
 
 // Seats returns the model m for the agent def, and the models that are asked instead if it cannot be had. Of
@@ -28,7 +31,7 @@ func (d *Desk) Seats(ctx context.Context, def agents.Agent, m models.Model, t ta
 	if err != nil {
 		return nil, err
 	}
-	all, known := []Seat{{m, key}}, map[string]bool{m.String(): true}
+	all, known := []Seat{d.seat(m, key)}, map[string]bool{m.String(): true}
 	for _, name := range d.fallbacks(def) {
 		other, err := d.Models.Resolve(ctx, name)
 		if err == nil {
@@ -42,10 +45,18 @@ func (d *Desk) Seats(ctx context.Context, def agents.Agent, m models.Model, t ta
 		case !known[other.String()]:
 			known[other.String()] = true
 			d.Gates.Use(other)
-			all = append(all, Seat{other, key})
+			all = append(all, d.seat(other, key))
 		}
 	}
 	return all, nil
+}
+
+func (d *Desk) seat(m models.Model, key string) Seat {
+	s := Seat{Model: m, Key: key}
+	if p, ok := d.Settings.Price(m.String()); ok {
+		s.Price = &p
+	}
+	return s
 }
 
 // fallbacks returns the names of the models that an agent asks if its own cannot be had. As with the model, the flag
@@ -145,6 +156,9 @@ func take(a *agent.Agent, seats []Seat) (end func(), err error) {
 			return nil, err
 		}
 		ends = append(ends, done)
+		if s.Price != nil {
+			backend = priced{backend, *s.Price}
+		}
 		if m := (Connected{s.Model, backend}); i == 0 {
 			a.Model = m
 		} else {
@@ -158,6 +172,24 @@ func take(a *agent.Agent, seats []Seat) (end func(), err error) {
 type Connected struct {
 	models.Model
 	llm.Backend
+}
+
+// priced is a backend that knows what its answers cost. What came before a failure is paid too. Where the server did
+// not count the tokens of an answer, or not yet when it broke off, they are estimated: else no limit could hold.
+type priced struct {
+	llm.Backend
+	price money.Price
+}
+
+// Chat implements [llm.Backend].
+func (p priced) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
+	resp, err := p.Backend.Chat(ctx, r, yield)
+	text := resp.Message.Content + resp.Message.Thinking
+	if resp.Usage.Tokens() == 0 && (err == nil || text != "") {
+		resp.Usage.InputTokens, resp.Usage.OutputTokens = dialect.PromptTokens(r), models.Tokens(text)
+	}
+	resp.Usage = resp.Usage.At(p.price, resp.Written)
+	return resp, err
 }
 
 // Run runs the agent a with the models of seats on job.

@@ -101,7 +101,13 @@ func (d *Desk) allowed(
 	if t.ModelBy != "" && !cloud && d.Registry.Models.Remote(t.Model) && !d.named(t.Model) {
 		return models.Model{}, unnamed(t, d.Models.Whole(t.Model)+", a model of another server")
 	}
+	if err := d.priced(append(d.Others(t), d.Models.Whole(d.ModelName(t)))...); err != nil {
+		return models.Model{}, err
+	}
 	m, err := find(ctx, d.ModelName(t))
+	if err == nil {
+		err = d.priced(m.String())
+	}
 	if err == nil && (cloud || !m.Home()) {
 		err = d.bars(t, m)
 	}
@@ -110,6 +116,21 @@ func (d *Desk) allowed(
 	}
 	d.Gates.Use(m)
 	return m, nil
+}
+
+// priced returns an error if the run has a limit of cost, and one of the models of these whole names has no price. The
+// model that [models.Auto] means is not known yet.
+func (d *Desk) priced(names ...string) error {
+	if d.Settings.MaxCost == 0 {
+		return nil
+	}
+	for _, name := range names {
+		if _, ok := d.Settings.Price(name); !ok && name != models.Extract && name != models.Auto {
+			return command.Usagef("add "+name+"=IN/OUT to QQ_PRICES, for a million tokens, or set no limit",
+				"%s has no price, so the limit of cost (%s) cannot hold", name, d.Settings.Source("QQ_MAX_COST"))
+		}
+	}
+	return nil
 }
 
 // Bars implements ceiling.Models. A model that is not found is no reason: when the task starts, it may be there.

@@ -31,6 +31,7 @@ type Answer struct {
 	prompt   float64   // tokens that the server counted
 	output   float64
 	cached   float64 // of the prompt
+	written  float64 // of the prompt, into the cache of the server
 	timing   llm.Timing
 }
 
@@ -171,13 +172,16 @@ func (a *Answer) emit(thinking, text string) {
 	}
 }
 
+// whole returns a count of the server as a number of tokens. An answer that broke off was not looked at by Believe.
+func whole(count float64) int { return int(min(max(count, 0), 1<<40)) }
+
 // Response returns the answer so far.
 func (a *Answer) Response() llm.Response {
 	return llm.Response{
 		Message: llm.Message{
 			Role: llm.Assistant, Content: a.text.String(), Thinking: a.thinking.String(), Calls: a.calls,
 		},
-		Usage:  task.Usage{InputTokens: int(a.prompt), OutputTokens: int(a.output), CachedTokens: int(a.cached)},
-		Timing: a.timing, Stop: a.stop,
+		Usage:   task.Usage{InputTokens: whole(a.prompt), OutputTokens: whole(a.output), CachedTokens: whole(a.cached)},
+		Written: whole(a.written), Timing: a.timing, Stop: a.stop,
 	}
 }

@@ -209,6 +209,7 @@ func (Anthropic) Decode(data []byte, a *Answer) error {
 	for _, u := range [...]*messagesUsage{e.Message.Usage, e.Usage} {
 		if u != nil {
 			a.count(max(a.prompt, u.Input+u.Written+u.Cached), u.Output, max(a.cached, u.Cached))
+			a.written = max(a.written, u.Written)
 		}
 	}
 	switch e.Type {

@@ -216,7 +216,7 @@ func TestQuotaWithoutAdmission(t *testing.T) {
 // TestBudgetOfAll: the budget is one for all gates, and a request in the queue of another gate is refused at once.
 func TestBudgetOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		budget := NewBudget(100)
+		budget := NewBudget(100, 0)
 		one, two := NewGate(Config{Budget: budget}), NewGate(Config{Budget: budget})
 		p, other := enter(t, one, 1)[0], enter(t, two, 1)[0]
 		queued := line(t.Context(), two)

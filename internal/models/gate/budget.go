@@ -6,23 +6,24 @@ import (
 	"sync"
 
 	"qq/pkg/llm"
+	"qq/pkg/money"
 	"qq/pkg/task"
 )
 
-// Budget is the number of tokens that a whole tree of processes may use, at all servers together. Several goroutines
-// may use it.
+// Budget is what a whole tree of processes may use, at all servers together. Several goroutines may use it.
 type Budget struct {
-	most int // 0 is no limit
+	tokens int          // 0 is no limit
+	cost   money.Amount // 0 is no limit
 
 	mu    sync.Mutex
 	used  task.Usage
 	gates []*Gate // that refuse requests when it is spent
 }
 
-// NewBudget returns a budget of so many tokens; 0 is no limit.
-func NewBudget(tokens int) *Budget { return &Budget{most: tokens} }
+// NewBudget returns a budget of so many tokens that cost so much; 0 is no limit.
+func NewBudget(tokens int, cost money.Amount) *Budget { return &Budget{tokens: tokens, cost: cost} }
 
-// Used returns how many tokens all requests together have used.
+// Used returns what all requests together have used.
 func (b *Budget) Used() task.Usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,19 +35,22 @@ func (b *Budget) Spent() bool { return b.refusal() != nil }
 
 // refusal returns why no request may be sent any more, or nil.
 func (b *Budget) refusal() *llm.Error {
-	if b.most <= 0 { // the common case, without the lock
+	if b.tokens <= 0 && b.cost <= 0 { // the common case, without the lock
 		return nil
 	}
 	used := b.Used()
-	sum := used.InputTokens + used.OutputTokens
-	if sum < b.most {
-		return nil
+	switch {
+	case b.tokens > 0 && used.Tokens() >= b.tokens:
+		return &llm.Error{Kind: llm.Spent, Hint: "raise QQ_MAX_TOKENS or --max-tokens",
+			Problem: fmt.Sprintf("Token budget exhausted: %d of %d tokens used", used.Tokens(), b.tokens)}
+	case b.cost > 0 && used.Cost >= b.cost:
+		return &llm.Error{Kind: llm.Spent, Hint: "raise QQ_MAX_COST or --max-cost",
+			Problem: fmt.Sprintf("Cost budget exhausted: %v of %v used", used.Cost, b.cost)}
 	}
-	return &llm.Error{Kind: llm.Spent, Hint: "raise QQ_MAX_TOKENS or --max-tokens",
-		Problem: fmt.Sprintf("Token budget exhausted: %d of %d tokens used", sum, b.most)}
+	return nil
 }
 
-// use counts the tokens of a request that has left g. It returns the other gates if the budget is spent: they must
+// use counts what a request used that has left g. It returns the other gates if the budget is spent: they must
 // serve their queues, to refuse the requests in them.
 func (b *Budget) use(u task.Usage, g *Gate) []*Gate {
 	b.mu.Lock()

@@ -9,7 +9,7 @@
 // The server has a breaker, and so has each of its models, because one model can
 // be broken alone. The pace is what the server allows, as its replies say: so many
 // requests and tokens before a reset. A quota is what it allows on the whole: see
-// [OnQuota]. The [Budget] is the number of tokens that the tree may use, at all servers
+// [OnQuota]. The [Budget] is how many tokens the tree may use, and what they may cost, at all servers
 // together. A
 // [Backend] sends the requests of one model through an admission (the Gate, or a
 // control pipe that leads to it), and retries them.
@@ -116,7 +116,7 @@ func NewGate(c Config) *Gate {
 	c.MaxInFlight = max(c.MaxInFlight, 1)
 	c.Server = cmp.Or(c.Server, "the model server")
 	if c.Budget == nil {
-		c.Budget = NewBudget(0)
+		c.Budget = NewBudget(0, 0)
 	}
 	g := &Gate{config: c, limiter: newLimiter(c.MaxInFlight), breakers: newBreakers(c.Server, c.Retries),
 		heard: !c.Probe}
@@ -437,7 +437,7 @@ func (p *permit) Leave(r llm.Report) {
 	if others := g.config.Budget.use(r.Usage, g); others != nil {
 		g.after = append(g.after, message{serve: others})
 	}
-	g.pace.used(r.Usage.InputTokens + r.Usage.OutputTokens)
+	g.pace.used(r.Usage.Tokens())
 	if !r.Cancelled && r.Kind != llm.Unreachable && r.Kind != llm.Busy {
 		for _, o := range g.flight {
 			if o.number < p.number {
@@ -487,9 +487,7 @@ func bounded(r llm.Report) llm.Report {
 	r.RetryAfter = min(max(r.RetryAfter, 0), longestHold)
 	r.Timing.Queued = min(max(r.Timing.Queued, 0), longestTiming)
 	r.Timing.Served = min(max(r.Timing.Served, 0), longestTiming)
-	r.Usage.InputTokens = min(max(r.Usage.InputTokens, 0), mostTokens)
-	r.Usage.CachedTokens = min(max(r.Usage.CachedTokens, 0), r.Usage.InputTokens)
-	r.Usage.OutputTokens = min(max(r.Usage.OutputTokens, 0), mostTokens)
+	r.Usage = r.Usage.Bounded(mostTokens)
 	return r
 }
 

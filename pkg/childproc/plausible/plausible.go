@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"qq/pkg/llm"
-	"qq/pkg/task"
 )
 
 // Limits on the values that a child reports: RetryAfter is the longest time that one report may ask for. A report can
@@ -16,8 +15,10 @@ const (
 	RetryAfter = time.Hour
 	Kept       = time.Hour // total of all reports of one child
 	maxTiming  = 24 * time.Hour
-	maxTokens  = 1_000_000_000
 )
+
+// MaxTokens is how many tokens a child may have sent or received, of each kind.
+const MaxTokens = 1_000_000_000
 
 // Report returns r with each value brought within its limits.
 func Report(r llm.Report) llm.Report {
@@ -31,14 +32,6 @@ func Report(r llm.Report) llm.Report {
 	}
 	r.Timing.Queued = min(max(r.Timing.Queued, 0), maxTiming)
 	r.Timing.Served = min(max(r.Timing.Served, 0), maxTiming)
-	r.Usage = Usage(r.Usage)
+	r.Usage = r.Usage.Bounded(MaxTokens)
 	return r
-}
-
-// Usage returns u with each value brought within its limits.
-func Usage(u task.Usage) task.Usage {
-	return task.Usage{
-		InputTokens: min(max(u.InputTokens, 0), maxTokens), OutputTokens: min(max(u.OutputTokens, 0), maxTokens),
-		CachedTokens: min(max(u.CachedTokens, 0), maxTokens),
-	}
 }
