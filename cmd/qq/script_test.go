@@ -54,6 +54,7 @@ func TestScripts(t *testing.T) {
 		standin.Model{Name: standin.DefaultModel},
 		standin.Model{Name: "eyes", Capabilities: []string{"completion", "tools", "vision"}},
 		standin.Model{Name: "maybe", Capabilities: []string{}},
+		standin.Model{Name: "keen", Cached: 20},
 	))
 	lab := labtest.Start(t, labtest.Lab{Key: "marker-of-the-key"})
 	bare := labtest.Start(t, labtest.Lab{List: `{"data":[{"id":"m"}]}`})
