@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/config/trust"
-	"qq/internal/models/dialect"
+	"qq/internal/models/tokens"
 )
 
 // folder makes a folder with these files, and returns its path.
@@ -101,7 +101,7 @@ func TestBound(t *testing.T) {
 		for _, want := range wants {
 			assert.Contains(t, text, want, in)
 		}
-		assert.Less(t, dialect.Tokens(text), MaxTokens+150, in)
+		assert.Less(t, tokens.Estimate(text), MaxTokens+150, in)
 		assert.Equal(t, in == "c", !strings.Contains(text, "left out"), in)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/models/dialect/think"
+	"qq/internal/models/tokens"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -20,7 +22,7 @@ type Answer struct {
 	thinking strings.Builder
 	calls    []tool.Call
 	open     []*openCall // calls that come in pieces
-	split    thinkSplitter
+	split    think.Splitter
 	most     int       // bytes of text, thinking and calls; 0 means no limit
 	size     int       // bytes so far
 	asked    time.Time // when the request was sent
@@ -106,7 +108,7 @@ func (a *Answer) add(thinking, text string) {
 	if a.stop != "" {
 		return
 	}
-	split, text := a.split.add(a.take(text))
+	split, text := a.split.Add(a.take(text))
 	a.emit(a.take(thinking)+split, text)
 }
 
@@ -153,12 +155,12 @@ func (a *Answer) Believe(context, sent, prompt int) {
 	}
 	a.cached = min(max(a.cached, 0), a.prompt)
 	if a.output < 0 || a.output > float64(max(context, a.size)) {
-		a.output = float64(Tokens(a.text.String()) + Tokens(a.thinking.String()))
+		a.output = float64(tokens.Estimate(a.text.String()) + tokens.Estimate(a.thinking.String()))
 	}
 }
 
 // Finish passes on the text that was held back because it could have begun a tag.
-func (a *Answer) Finish() { a.emit(a.split.flush()) }
+func (a *Answer) Finish() { a.emit(a.split.Flush()) }
 
 func (a *Answer) emit(thinking, text string) {
 	if thinking == "" && text == "" {
