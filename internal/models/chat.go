@@ -157,6 +157,9 @@ func (b *backend) send(
 	if f, ok := errors.AsType[*dialect.Failure](err); ok {
 		kind = f.Kind
 	}
+	if kind == llm.ContextOverflow || kind == llm.Rejected && isTooLong(err.Error()) {
+		return overflow(llm.OneLine(err.Error()), &llm.Error{Err: err})
+	}
 	return &llm.Error{Kind: kind, Err: err, Hint: whenUsedUp(kind),
 		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, llm.OneLine(err.Error()))}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	"qq/internal/models/gate"
@@ -14,9 +15,19 @@ import (
 	"qq/pkg/llm"
 )
 
-// tooLong is part of the text by which Ollama 0.17 says that a prompt does not fit. The status is 400 as for every
-// bad request, so only the text tells them apart.
-const tooLong = "exceeds the context length"
+// isTooLong reports whether text says that a prompt does not fit. The servers that say it by a class are known by that,
+// see [llm.IsOverflow]. Of the others the status is 400 and the class is that of every bad request, so only the text
+// tells them apart.
+func isTooLong(text string) bool {
+	return slices.ContainsFunc([]string{
+		"exceeds the context length",           // Ollama 0.17
+		"exceeds the available context size",   // llama.cpp, and Ollama where it passes that on
+		"maximum context length",               // vLLM, DeepSeek, OpenRouter
+		"prompt is too long",                   // Anthropic
+		"exceeds the maximum number of tokens", // Gemini
+		"too large for model with",             // Mistral
+	}, func(words string) bool { return strings.Contains(text, words) })
+}
 
 // explain converts the error of a request to an [*llm.Error], or to the cause of ctx if ctx has
 // ended. model is the name of the requested model, or "".
@@ -61,8 +72,10 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 		e.Kind, e.Problem = llm.UnknownModel, fmt.Sprintf("%s has no model %q", c.at(), model)
 		if e.Hint = "qq models list shows those that it has"; c.server.Kind == servers.Ollama {
 			e.Hint = fmt.Sprintf("ollama pull %s", model)
+		} else { // it may have the model, but not for this key or this request
+			e.Problem += ": " + f.Text
 		}
-	case f.Status == http.StatusBadRequest && strings.Contains(f.Text, tooLong):
+	case f.Kind == llm.ContextOverflow, f.Status == http.StatusBadRequest && isTooLong(f.Text):
 		return overflow(f.Text, e)
 	case f.Kind == llm.Quota:
 		e.Hint = gate.QuotaHint
@@ -70,7 +83,8 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 		e.Hint = "try again later, or run fewer tasks at once"
 	case f.Kind == llm.Server:
 		e.Hint = "the log of the " + c.title() + " server says more"
-	case f.Status == http.StatusUnauthorized, f.Status == http.StatusForbidden && c.server.Kind != servers.Ollama:
+	case f.BadKey, f.Status == http.StatusUnauthorized,
+		f.Status == http.StatusForbidden && c.server.Kind != servers.Ollama:
 		e.Hint = c.whenRefused()
 	case f.Status < 400:
 		e.Hint = "set " + c.server.Setting() + " to that address if it is meant"
