@@ -76,7 +76,7 @@ func (l listed) abilities() (a abilities) {
 // them. Ollama speaks the dialect of Anthropic too, and does not say it there.
 func (c *Client) sees(a abilities) (images, known bool) {
 	switch {
-	case c.server.Vision, c.server.Kind == servers.Gemini, c.base.Host == "api.anthropic.com":
+	case c.server.Vision, c.server.Kind == servers.Gemini, c.base.Hostname() == anthropicHost:
 		return true, true
 	case a.Vision != nil:
 		return *a.Vision, true

@@ -30,7 +30,10 @@ type Answer struct {
 	stop     llm.Stop  // why the answer ended; empty until it has
 	closed   bool      // nothing follows
 	reason   string    // why the server says that it stops, of a dialect that says it before the end
-	prompt   float64   // tokens that the server counted
+	// Of a dialect that wants thinking back: that since the last call, and where the text of the last block begins.
+	kept     []messagesBlock
+	keptFrom int
+	prompt   float64 // tokens that the server counted
 	output   float64
 	cached   float64 // of the prompt
 	timing   llm.Timing
