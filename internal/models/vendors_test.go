@@ -1,9 +1,11 @@
 package models
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,6 +13,7 @@ import (
 
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
+	"qq/pkg/tool"
 )
 
 // clientFor returns a client for a server of that kind that answers with handle.
@@ -71,6 +74,59 @@ func TestErrorsOfVendors(t *testing.T) {
 			e := failure(t, err, tt.want)
 			assert.Contains(t, e.Problem, tt.problem)
 			assert.Contains(t, e.Hint, tt.hint)
+		})
+	}
+}
+
+const said = "data: {\"choices\":[{\"delta\":{\"content\":\"{}\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
+
+// What a server refuses is left out of the next request, and of all further ones; another refusal is one.
+func TestRefusals(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object"}`)
+	tools := []tool.Spec{{Name: "now", Parameters: schema}}
+	for name, tt := range map[string]struct {
+		refuses string // a request with that
+		unless  string // but not one with that
+		status  int
+		body    string
+		request llm.Request
+		asked   []int // so many requests after each chat
+		fails   bool
+	}{
+		"schema": {"response_format", "none", 400, `{"error":{"message":"unavailable now"}}`,
+			llm.Request{Schema: schema}, []int{2, 3}, false},
+		"schema, by 422": {"response_format", "none", 422, "", llm.Request{Schema: schema}, []int{2, 3}, false},
+		"thinking": {`"tools"`, `"reasoning_effort":"none"`, 400, `{"error":{"param":"reasoning_effort"}}`,
+			llm.Request{Tools: tools}, []int{2, 3}, false},
+		"something else": {`"tools"`, "none", 400, `{"error":{"param":"tools"}}`,
+			llm.Request{Tools: tools}, []int{1, 2}, true},
+		"all": {"messages", "none", 400, "", llm.Request{Schema: schema}, []int{2, 3}, true},
+		"key": {"response_format", "none", 401, "", llm.Request{Schema: schema}, []int{1, 2}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var bodies []string
+			c := clientFor(t, servers.OpenAI, func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				bodies = append(bodies, string(body))
+				if strings.Contains(string(body), tt.refuses) && !strings.Contains(string(body), tt.unless) {
+					w.WriteHeader(tt.status)
+					_, _ = io.WriteString(w, tt.body)
+					return
+				}
+				_, _ = io.WriteString(w, said)
+			})
+			b := c.Backend(Model{Kind: servers.OpenAI, Name: "m", Tools: true}, Options{})
+			for _, asked := range tt.asked {
+				r := tt.request
+				r.Messages = ask("x").Messages
+				_, err := b.Chat(t.Context(), r, ignore)
+				assert.Equal(t, tt.fails, err != nil, "%v", err)
+				assert.Len(t, bodies, asked)
+			}
+			if tt.request.Schema != nil && !tt.fails {
+				assert.Contains(t, bodies[1], "JSON Schema")
+				assert.Contains(t, bodies[2], "JSON Schema")
+			}
 		})
 	}
 }
