@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/models/dialect"
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
 )
@@ -198,12 +199,37 @@ func (c *Client) look(ctx context.Context, name string) (Offer, error) {
 		i = slices.IndexFunc(all, func(l listed) bool { return l.id() == name+":latest" })
 	}
 	if i < 0 {
+		if l, ok := c.unlisted(ctx, name, all); ok {
+			o := c.offer(l)
+			o.Name = name
+			return o, nil
+		}
 		return Offer{}, c.discreet(&llm.Error{Kind: llm.UnknownModel, Hint: c.has(all),
 			Problem: fmt.Sprintf("%s has no model %q", c.at(), name)})
 	}
 	o := c.offer(all[i])
 	c.addProps(ctx, &o)
 	return o, nil
+}
+
+// unlisted returns the model that name means at a server which does not list it: an alias of Anthropic, such as
+// claude-haiku-4-5, or a model of Google's that is not for everybody; of OpenRouter a variant, such as x/y:nitro, of a
+// model that is listed.
+func (c *Client) unlisted(ctx context.Context, name string, all []listed) (l listed, ok bool) {
+	switch {
+	case name == "":
+		return l, false
+	case c.server.Kind == servers.Anthropic, c.server.Kind == servers.Gemini:
+		err := c.get(ctx, "models/"+url.PathEscape(name), &l)
+		return l, err == nil && l.id() != ""
+	case dialect.VendorAt(c.base.Hostname()) == dialect.OpenRouter:
+		before, _, _ := strings.Cut(name, ":")
+		i := slices.IndexFunc(all, func(l listed) bool { return l.id() == before })
+		if i >= 0 {
+			return all[i], true
+		}
+	}
+	return l, false
 }
 
 // has returns a hint that names the models of a server.

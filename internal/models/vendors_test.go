@@ -130,3 +130,43 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+// Anthropic does not list the aliases of its models, but knows them.
+func TestAlias(t *testing.T) {
+	for _, kind := range []string{servers.Anthropic, servers.Gemini} {
+		c := clientFor(t, kind, func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/models":
+				_, _ = io.WriteString(w, `{"data":[{"id":"claude-haiku-4-5-20251001"}]}`)
+			case "/models/claude-haiku-4-5":
+				_, _ = io.WriteString(w, `{"id":"claude-haiku-4-5-20251001","max_input_tokens":200000,"max_tokens":64000}`)
+			case "/models/odd":
+				_, _ = io.WriteString(w, `{}`)
+			default:
+				http.NotFound(w, r)
+			}
+		})
+		m, err := c.Find(t.Context(), "claude-haiku-4-5")
+		require.NoError(t, err)
+		assert.Equal(t, "claude-haiku-4-5", m.Name)
+		assert.Equal(t, 200000, m.Context)
+		assert.Equal(t, 64000, m.Answer)
+		for _, name := range []string{"claude-haiku", "odd", "../models"} {
+			_, err = c.Find(t.Context(), name)
+			failure(t, err, llm.UnknownModel)
+		}
+	}
+}
+
+// A variant of OpenRouter is the model that is listed, routed in another way.
+func TestVariant(t *testing.T) {
+	c, err := Open(servers.Server{Name: "openrouter", Kind: servers.OpenAI, URL: "https://openrouter.ai/api/v1"}, "")
+	require.NoError(t, err)
+	defer c.Close()
+	all := []listed{{ID: "x/y"}, {ID: "x/z:free"}}
+	l, ok := c.unlisted(t.Context(), "x/y:nitro", all)
+	assert.True(t, ok)
+	assert.Equal(t, "x/y", l.id())
+	_, ok = c.unlisted(t.Context(), "x/z:nitro", all)
+	assert.False(t, ok)
+}
