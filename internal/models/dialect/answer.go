@@ -33,7 +33,8 @@ type Answer struct {
 	// Of a dialect that wants thinking back: that since the last call, and where the text of the last block begins.
 	kept     []messagesBlock
 	keptFrom int
-	prompt   float64 // tokens that the server counted
+	details  reasoningDetails // of OpenRouter
+	prompt   float64          // tokens that the server counted
 	output   float64
 	cached   float64 // of the prompt
 	timing   llm.Timing

@@ -156,7 +156,7 @@ func keptThinking(signature string) (blocks []messagesBlock) {
 	if !strings.HasPrefix(signature, "[") || json.Unmarshal([]byte(signature), &blocks) != nil {
 		return nil
 	}
-	return blocks
+	return slices.DeleteFunc(blocks, func(b messagesBlock) bool { return !strings.HasSuffix(b.Type, "thinking") })
 }
 
 // messagesBlocks returns the blocks of m. The server refuses empty texts.

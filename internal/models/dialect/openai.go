@@ -53,7 +53,8 @@ type completionMessage struct {
 	Calls   []completionCall `json:"tool_calls,omitempty"`
 	CallID  string           `json:"tool_call_id,omitempty"`
 	// Thinking is only sent to servers that want it back.
-	Thinking *string `json:"reasoning_content,omitempty"`
+	Thinking *string         `json:"reasoning_content,omitempty"`
+	Details  json.RawMessage `json:"reasoning_details,omitempty"`
 }
 
 // completionPart is a part of a message with images: one of them, or the text.
@@ -169,6 +170,7 @@ type completionDelta struct {
 	Refusal          string            `json:"refusal"`
 	ReasoningContent string            `json:"reasoning_content"` // DeepSeek, llama.cpp, vLLM
 	Reasoning        string            `json:"reasoning"`         // OpenRouter, Groq, Ollama
+	Details          []reasoningDetail `json:"reasoning_details"` // OpenRouter
 	Calls            []struct {
 		Index    *int   `json:"index"`
 		ID       string `json:"id"`
@@ -204,7 +206,7 @@ func (c *completionContent) UnmarshalJSON(data []byte) error {
 }
 
 // Decode implements [Dialect]. The end mark is the finish reason; the usage may follow it.
-func (OpenAI) Decode(data []byte, a *Answer) error {
+func (d OpenAI) Decode(data []byte, a *Answer) error {
 	if string(data) == "[DONE]" {
 		a.close()
 		return nil
@@ -226,13 +228,16 @@ func (OpenAI) Decode(data []byte, a *Answer) error {
 		return nil
 	}
 	choice := &c.Choices[0]
-	for _, d := range [...]*completionDelta{&choice.Delta, &choice.Message} {
-		a.add(d.ReasoningContent+d.Content.thinking, d.Content.text+d.Refusal)
-		if d.ReasoningContent == "" {
-			a.add(d.Reasoning, "")
+	for _, delta := range [...]*completionDelta{&choice.Delta, &choice.Message} {
+		a.add(delta.ReasoningContent+delta.Content.thinking, delta.Content.text+delta.Refusal)
+		if delta.ReasoningContent == "" {
+			a.add(delta.Reasoning, "")
 		}
-		for i := range d.Calls {
-			call := &d.Calls[i]
+		if d.Vendor == OpenRouter {
+			a.details.add(a, delta.Details)
+		}
+		for i := range delta.Calls {
+			call := &delta.Calls[i]
 			p := piece{index: indexOf(call.Index), id: call.ID, name: call.Function.Name}
 			if json.Unmarshal(call.Function.Arguments, &p.arguments) != nil {
 				p.arguments = string(call.Function.Arguments)
@@ -246,9 +251,9 @@ func (OpenAI) Decode(data []byte, a *Answer) error {
 	case "":
 		return nil
 	case "stop", "tool_calls", "function_call", "eos", "stop_sequence":
-		return a.end(llm.StopEnd)
+		return a.endWithDetails(llm.StopEnd)
 	case "length", "model_length": // the latter of Mistral: the context is full
-		return a.end(llm.StopLength)
+		return a.endWithDetails(llm.StopLength)
 	case "content_filter":
 		return filtered("content_filter")
 	}

@@ -202,3 +202,39 @@ func TestThinkingGoesBack(t *testing.T) {
 	turns, _, _ = blocksOf(t, Anthropic{}, r)
 	assert.Equal(t, []string{"text", "tool_use", "thinking", "tool_use", "tool_use"}, turns[1])
 }
+
+// OpenRouter gets the details of the thinking back, put together from their pieces.
+func TestReasoningDetails(t *testing.T) {
+	const stream = `{"choices":[{"delta":{"reasoning":"Let","reasoning_details":[{"type":"reasoning.text","text":"Let","format":"f","index":0}]}}]}
+{"choices":[{"delta":{"reasoning":" me","reasoning_details":[{"type":"reasoning.text","text":" me","index":0}]}}]}
+{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","signature":"s","index":0}]}}]}
+{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.summary","summary":"a","index":1},{"type":"reasoning.summary","summary":"b","index":1}]}}]}
+{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.encrypted","data":"x","id":"c1","index":2},{"type":"reasoning.encrypted","data":"y","index":2}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"id":"c1","function":{"name":"now","arguments":"{}"}},{"id":"c2","function":{"name":"then","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`
+	const want = `[{"type":"reasoning.text","text":"Let me","signature":"s","format":"f","index":0},` +
+		`{"type":"reasoning.summary","summary":"ab","index":1},{"type":"reasoning.encrypted","data":"x","id":"c1",` +
+		`"index":2},{"type":"reasoning.encrypted","data":"y","index":2}]`
+	a := NewAnswer(nil, 0)
+	require.NoError(t, takeAll(OpenAI{OpenRouter}, a, stream))
+	m := a.Response().Message
+	assert.Equal(t, "Let me", m.Thinking)
+	require.Len(t, m.Calls, 2)
+	assert.Equal(t, want, m.Calls[0].Signature)
+	assert.Empty(t, m.Calls[1].Signature)
+
+	r := llm.Request{Messages: []llm.Message{m}}
+	_, body := bodyOf(t, OpenAI{OpenRouter}, r)
+	assert.Equal(t, want, string(body.Messages[0].Details))
+	text, _ := bodyOf(t, OpenAI{}, r)
+	assert.NotContains(t, text, "reasoning")
+	turns, _, _ := blocksOf(t, Anthropic{}, llm.Request{Messages: r.Messages, Tools: []tool.Spec{
+		{Name: "now", Parameters: json.RawMessage(`{"type":"object"}`)}}})
+	assert.Equal(t, [][]string{{"tool_use", "tool_use"}}, turns)
+	r.Messages[0].Calls[0].Signature = "of Gemini"
+	text, _ = bodyOf(t, OpenAI{OpenRouter}, r)
+	assert.NotContains(t, text, "of Gemini")
+
+	a = NewAnswer(nil, 0)
+	require.NoError(t, takeAll(OpenAI{}, a, stream))
+	assert.Empty(t, a.Response().Message.Calls[0].Signature)
+}

@@ -268,9 +268,15 @@ func errorMessage(body []byte) string {
 			return llm.OneLine(text)
 		}
 		var object struct {
-			Message string `json:"message"`
+			Message  string `json:"message"`
+			Metadata struct {
+				Raw string `json:"raw"`
+			} `json:"metadata"`
 		}
-		if json.Unmarshal(said, &object) == nil && object.Message != "" {
+		if _ = json.Unmarshal(said, &object); object.Message != "" {
+			if raw := object.Metadata.Raw; raw != "" { // what the provider behind OpenRouter said
+				object.Message += ": " + raw
+			}
 			return llm.OneLine(object.Message)
 		}
 		if len(said) > 0 && string(said) != "null" && string(said) != `""` {
