@@ -29,6 +29,10 @@ func isTooLong(text string) bool {
 	}, func(words string) bool { return strings.Contains(text, words) })
 }
 
+// noCredit is part of the text by which Anthropic says that nothing is paid for. Its documentation has a class for that,
+// but what it sends is that of every bad request.
+const noCredit = "credit balance is too low"
+
 // explain converts the error of a request to an [*llm.Error], or to the cause of ctx if ctx has
 // ended. model is the name of the requested model, or "".
 func (c *Client) explain(ctx context.Context, model string, err error) error {
@@ -77,8 +81,9 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 		}
 	case f.Kind == llm.ContextOverflow, f.Status == http.StatusBadRequest && isTooLong(f.Text):
 		return overflow(f.Text, e)
-	case f.Kind == llm.Quota:
-		e.Hint = gate.QuotaHint
+	case f.Kind == llm.Quota, f.Status == http.StatusBadRequest && c.server.Kind == servers.Anthropic &&
+		strings.Contains(f.Text, noCredit):
+		e.Kind, e.Hint = llm.Quota, gate.QuotaHint
 	case f.Kind == llm.Busy:
 		e.Hint = "try again later, or run fewer tasks at once"
 	case f.Kind == llm.Server:

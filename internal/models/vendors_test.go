@@ -56,6 +56,10 @@ func TestErrorsOfVendors(t *testing.T) {
 			llm.ContextOverflow, "1048577", ""},
 		"anthropic, overloaded": {servers.Anthropic, 529, `{"type":"error","error":{"type":"overloaded_error",` +
 			`"message":"Overloaded"}}`, llm.Busy, "529: Overloaded", "try again later"},
+		"anthropic, nothing paid": {servers.Anthropic, 400, `{"type":"error","error":{"type":"invalid_request_error",` +
+			`"message":"Your credit balance is too low to access the Anthropic API."}}`, llm.Quota, "too low", "plan"},
+		"openai, the words of Anthropic": {servers.OpenAI, 400, `{"error":{"message":"credit balance is too low"}}`,
+			llm.Rejected, "too low", ""},
 		"gemini, bad key": {servers.Gemini, 400, `{"error":{"code":400,"message":"API key not valid.","status":` +
 			`"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}`, llm.Rejected, "not valid", "LAB_KEY"},
 		"openrouter, data policy": {servers.OpenAI, 404, `{"error":{"message":"No endpoints found matching your data ` +
