@@ -83,7 +83,7 @@ func above(dir string) []place {
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
 			break
 		}
-		if at == filepath.Dir(at) {
+		if at == filepath.Dir(at) || len(folders) == maxUp {
 			folders = folders[:1]
 			break
 		}

@@ -50,6 +50,16 @@ func TestOf(t *testing.T) {
 	assert.Len(t, Of(filepath.Join(dir, "a"), nobody), 1)
 }
 
+// Where no repository is found within the folders that are looked at, only the folder itself counts.
+func TestFarBelow(t *testing.T) {
+	nobody := trust.In(t.TempDir())
+	deep := strings.Repeat("d/", 2*maxUp)
+	dir := folder(t, map[string]string{deep + "x": "", deep[:len(deep)-20] + Name: "text"})
+	assert.Empty(t, Of(filepath.Join(dir, deep), nobody))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, deep[:len(deep)-40], ".git"), 0o700))
+	assert.Len(t, Of(filepath.Join(dir, deep), nobody), 1)
+}
+
 // A link may lead to another file of the repository, such as CLAUDE.md, and to nothing else.
 func TestLinks(t *testing.T) {
 	nobody := trust.In(t.TempDir())
