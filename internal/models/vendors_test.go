@@ -5,12 +5,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/dialect"
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
@@ -173,4 +175,24 @@ func TestVariant(t *testing.T) {
 	assert.Equal(t, "x/y", l.id())
 	_, ok = c.unlisted(t.Context(), "x/z:nitro", all)
 	assert.False(t, ok)
+}
+
+// What is special about a vendor goes by the host.
+func TestDialectOf(t *testing.T) {
+	for url, want := range map[string]dialect.Dialect{
+		"https://api.openai.com/v1":       dialect.OpenAI{Vendor: dialect.OpenAIOwn},
+		"https://api.mistral.ai/v1":       dialect.OpenAI{Vendor: dialect.Mistral},
+		"http://127.0.0.1:8080/v1":        dialect.OpenAI{},
+		"https://api.anthropic.com/v1":    dialect.Anthropic{Described: true},
+		"http://127.0.0.1:11434/v1":       dialect.Anthropic{},
+		"https://gemini.example.com/v1":   dialect.Gemini{},
+		"https://api.anthropic.com:81/v1": dialect.Anthropic{Described: true},
+	} {
+		kind := map[string]string{"OpenAI": servers.OpenAI, "Anthropic": servers.Anthropic, "Gemini": servers.Gemini}
+		name := reflect.TypeOf(want).Name()
+		c, err := Open(servers.Server{Name: "lab", Kind: kind[name], URL: url}, "")
+		require.NoError(t, err)
+		assert.Equal(t, want, c.dialect, url)
+		c.Close()
+	}
 }
