@@ -3,6 +3,7 @@ package guides
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,6 +49,17 @@ func TestOf(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, ".git")))
 	assert.Empty(t, Of(filepath.Join(dir, "a/c/d"), nobody), "no repository: only the folder itself")
 	assert.Len(t, Of(filepath.Join(dir, "a"), nobody), 1)
+}
+
+// A file that is too long is not read: this one would fill the memory.
+func TestTooLong(t *testing.T) {
+	dir := folder(t, map[string]string{Name: "text"})
+	require.NoError(t, os.Truncate(filepath.Join(dir, Name), 256<<20))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	assert.Empty(t, Of(dir, trust.In(t.TempDir())))
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 }
 
 // A link may lead to another file of the repository, such as CLAUDE.md, and to nothing else.
