@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -145,6 +146,10 @@ func (c *Client) get(ctx context.Context, path string, v any) error {
 	if err == nil {
 		err = json.Unmarshal(body, v)
 	}
+	odd, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if ok && strings.Contains(odd.Field, ".") { // within the description of one model: only that is not known
+		return nil
+	}
 	if err != nil {
 		return c.explain(ctx, "", err)
 	}
@@ -179,10 +184,15 @@ func (c *Client) catalog(ctx context.Context) ([]listed, error) {
 		case page.More && page.Last != "":
 			next = "?after_id=" + url.QueryEscape(page.Last)
 		default:
-			return all, nil
+			return named(all), nil
 		}
 	}
-	return all, nil
+	return named(all), nil
+}
+
+// named returns the models of a list that have a name.
+func named(all []listed) []listed {
+	return slices.DeleteFunc(all, func(l listed) bool { return l.id() == "" })
 }
 
 // look asks a server other than Ollama for the model of that name. An empty name means the only one.

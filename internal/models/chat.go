@@ -141,9 +141,9 @@ func (b *backend) send(
 	defer reply.Close()
 	err = b.read(reply, a)
 	a.Finish()
+	a.Believe(ask.Context, len(body), tokens)
 	switch {
 	case a.Ended():
-		a.Believe(ask.Context, len(body), tokens)
 		drain(reply)
 		return nil
 	case ctx.Err() != nil:

@@ -97,28 +97,31 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 	return e
 }
 
-// discreet returns err without the key of the user, which some servers repeat in their errors. A text may be cut, so a
-// long beginning of the key is the key.
+// discreet returns err without the key of the user, which some servers repeat in their errors.
 func (c *Client) discreet(err error) error {
-	const enough = 8 // bytes; a shorter key is a word such as none
-	e, ok := errors.AsType[*llm.Error](err)
-	if !ok || len(c.key) < enough {
-		return err
-	}
-	for _, text := range []*string{&e.Problem, &e.Hint} {
-		for {
-			before, after, found := strings.Cut(*text, c.key[:enough])
-			if !found {
-				break
-			}
-			n := 0
-			for n < min(len(c.key)-enough, len(after)) && after[n] == c.key[enough+n] {
-				n++
-			}
-			*text = before + "(the key)" + after[n:]
-		}
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		e.Problem, e.Hint = c.withoutKey(e.Problem), c.withoutKey(e.Hint)
 	}
 	return err
+}
+
+// withoutKey returns text without the key of the user. The text may be cut, so a long beginning of the key is the key.
+func (c *Client) withoutKey(text string) string {
+	const enough = 8 // bytes; a shorter key is a word such as none
+	if len(c.key) < enough {
+		return text
+	}
+	for {
+		before, after, found := strings.Cut(text, c.key[:enough])
+		if !found {
+			return text
+		}
+		n := 0
+		for n < min(len(c.key)-enough, len(after)) && after[n] == c.key[enough+n] {
+			n++
+		}
+		text = before + "(the key)" + after[n:]
+	}
 }
 
 // title returns how messages name the server.
@@ -162,7 +165,7 @@ func whenUsedUp(kind llm.Kind) string {
 // whenRefused returns what to do if the server does not accept the key.
 func (c *Client) whenRefused() string {
 	switch {
-	case c.server.Kind == servers.Ollama:
+	case c.server.Kind == servers.Ollama && c.key == "":
 		return "sign in with `ollama signin`, or use a local model"
 	case c.server.KeyName != "":
 		return "check the key in " + c.server.KeyName

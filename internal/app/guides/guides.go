@@ -114,8 +114,11 @@ func read(at place) (string, bool) {
 		return "", false
 	}
 	defer f.Close()
+	if info.Size() > maxBytes {
+		return "", false
+	}
 	data, err := io.ReadAll(regular.Reader(f, info))
-	ok := err == nil && info.Size() <= maxBytes && utf8.Valid(data) && strings.TrimSpace(string(data)) != ""
+	ok := err == nil && utf8.Valid(data) && strings.TrimSpace(string(data)) != ""
 	return string(data), ok
 }
 

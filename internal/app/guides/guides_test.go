@@ -3,6 +3,7 @@ package guides
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,6 +59,17 @@ func TestFarBelow(t *testing.T) {
 	assert.Empty(t, Of(filepath.Join(dir, deep), nobody))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, deep[:len(deep)-40], ".git"), 0o700))
 	assert.Len(t, Of(filepath.Join(dir, deep), nobody), 1)
+}
+
+// A file that is too long is not read: this one would fill the memory.
+func TestTooLong(t *testing.T) {
+	dir := folder(t, map[string]string{Name: "text"})
+	require.NoError(t, os.Truncate(filepath.Join(dir, Name), 256<<20))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	assert.Empty(t, Of(dir, trust.In(t.TempDir())))
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 }
 
 // A link may lead to another file of the repository, such as CLAUDE.md, and to nothing else.

@@ -50,7 +50,7 @@ func (g *Gate) exhaust(after time.Duration, now time.Time) {
 	}
 	g.heard = false // one request finds out for all
 	if until := now.Add(d); until.After(g.held) {
-		g.held = until
+		g.held, g.reset = until, until
 		g.note("the quota of %s is used up: requests wait %ds for its reset", g.config.Server, seconds(d))
 	}
 }
