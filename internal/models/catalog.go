@@ -1,6 +1,7 @@
 package models
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -126,26 +127,34 @@ func (c *Client) offer(l listed) Offer {
 
 // get reads the JSON at path into v.
 func (c *Client) get(ctx context.Context, path string, v any) error {
-	u, header, err := c.sign(ctx, http.MethodGet, path)
+	return c.read(ctx, http.MethodGet, path, nil, v, "")
+}
+
+// read sends body to path, and reads the JSON of the reply into v. model is the name of the model that is asked for,
+// or "".
+func (c *Client) read(ctx context.Context, method, path string, body []byte, v any, model string) error {
+	u, header, err := c.sign(ctx, method, path)
 	if err != nil {
 		return c.unsent(err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	req, err := http.NewRequestWithContext(ctx, method, u, bytes.NewReader(body))
 	if err != nil {
 		return c.unsent(err)
 	}
-	req.Header = header
+	if req.Header = header; body != nil {
+		header.Set("Content-Type", "application/json")
+	}
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		return c.explain(ctx, "", err)
+		return c.explain(ctx, model, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	reply, err := io.ReadAll(resp.Body)
 	if err == nil {
-		err = json.Unmarshal(body, v)
+		err = json.Unmarshal(reply, v)
 	}
 	if err != nil {
-		return c.explain(ctx, "", err)
+		return c.explain(ctx, model, err)
 	}
 	return nil
 }

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ollama/ollama/api"
-
 	"qq/internal/models/servers"
 )
 
@@ -50,7 +48,7 @@ func (c *Client) Offers(ctx context.Context) ([]Offer, error) {
 }
 
 // tagged returns the model that an Ollama server lists as tag, with what the server says about it.
-func (c *Client) tagged(ctx context.Context, tag api.ListModelResponse) Offer {
+func (c *Client) tagged(ctx context.Context, tag tag) Offer {
 	o, err := c.show(ctx, tag.Name)
 	if err != nil { // it is listed all the same
 		o = Offer{Model: c.named(tag.Name), chats: true}
