@@ -40,7 +40,7 @@ func (c *Client) List(ctx context.Context) ([]string, error) {
 }
 
 // tag is a model as an Ollama server lists it. Ollama's own types for what is looked up would bring much into the
-// binary that nothing here uses: the messages of a chat, ordered maps, and with them a second YAML.
+// binary that nothing here uses, such as the messages of a chat and ordered maps.
 type tag struct {
 	Name       string    `json:"name"`
 	RemoteHost string    `json:"remote_host"`
