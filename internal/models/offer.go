@@ -65,13 +65,14 @@ func (c *Client) listedOffers(ctx context.Context) ([]Offer, error) {
 		return nil, err
 	}
 	var offers []Offer
+	owner := ""
 	for _, l := range all {
 		if o := c.offer(l); o.chats {
-			offers = append(offers, o)
+			offers, owner = append(offers, o), l.Owner
 		}
 	}
 	if len(offers) == 1 {
-		c.addProps(ctx, &offers[0])
+		c.addProps(ctx, &offers[0], owner)
 	}
 	slices.SortStableFunc(offers, func(a, b Offer) int { return b.created.Compare(a.created) })
 	return offers, nil
