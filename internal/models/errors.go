@@ -29,8 +29,8 @@ func isTooLong(text string) bool {
 	}, func(words string) bool { return strings.Contains(text, words) })
 }
 
-// noCredit is part of the text by which Anthropic says that nothing is paid for. Its documentation has a class for that,
-// but what it sends is that of every bad request.
+// noCredit is part of the text by which Anthropic says that nothing is paid for. Its documentation has a class for
+// that, but what it sends is that of every bad request.
 const noCredit = "credit balance is too low"
 
 // explain converts the error of a request to an [*llm.Error], or to the cause of ctx if ctx has
