@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"qq/internal/models/dialect/schema"
 	"qq/pkg/llm"
 )
 
@@ -49,7 +50,7 @@ func (v Vendor) adapt(ask *Ask, req *completionRequest) *Ask {
 	case DeepSeek: // it has no schemas
 		if ask.Schema != nil {
 			req.Format = nil
-			if isObject(ask.Schema) {
+			if schema.IsObject(ask.Schema) {
 				req.Format = &responseFormat{Type: "json_object"}
 			}
 			return ask.InWords()

@@ -109,6 +109,9 @@ func TestSchemaInWords(t *testing.T) {
 	}{
 		{OpenAI{}, object, false, `"json_schema"`}, {OpenAI{DeepSeek}, object, true, `"response_format":{"type":"json_object"}`},
 		{OpenAI{DeepSeek}, list, true, ""}, {Anthropic{}, object, false, `"give_answer"`}, {Anthropic{}, list, true, ""},
+		{Anthropic{Own: true}, object, false, `"output_config":{"format":{"type":"json_schema","schema":` +
+			`{"additionalProperties":false,"properties":{},"type":"object"}`},
+		{Anthropic{Own: true}, list, true, ""},
 		{Gemini{}, list, false, `"responseJsonSchema"`},
 	} {
 		r := llm.Request{System: "Be brief.", Schema: json.RawMessage(tt.schema)}
@@ -190,7 +193,7 @@ func TestThinkingGoesBack(t *testing.T) {
 	assert.Equal(t, []string{"text", "tool_use", "tool_use", "tool_use"}, turns[1], "the tools have changed")
 	assert.Zero(t, tools)
 	assert.Empty(t, choice)
-	_, tools, choice = blocksOf(t, Anthropic{Described: true}, without)
+	_, tools, choice = blocksOf(t, Anthropic{Own: true}, without)
 	assert.Equal(t, 1, tools)
 	assert.Equal(t, "none", choice)
 
