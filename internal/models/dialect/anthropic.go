@@ -130,6 +130,10 @@ func (d Anthropic) Encode(ask *Ask) (path string, body []byte, err error) {
 			req.Messages = append(req.Messages, messagesTurn{role, blocks})
 		}
 	}
+	if last := len(req.Messages) - 1; last >= 0 && len(ask.Tools) > 0 { // the next request repeats all of this
+		blocks := req.Messages[last].Content
+		blocks[len(blocks)-1].Cache = &cacheControl{"ephemeral"}
+	}
 	tools := ask.Tools
 	if used := usedTools(ask); d.Own && len(used) > 0 {
 		tools, req.ToolChoice = used, &toolChoice{Type: "none"}

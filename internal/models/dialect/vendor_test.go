@@ -241,3 +241,38 @@ func TestReasoningDetails(t *testing.T) {
 	require.NoError(t, takeAll(OpenAI{}, a, stream))
 	assert.Empty(t, a.Response().Message.Calls[0].Signature)
 }
+
+// What a model thinks is asked for; a message without anything is left out, because servers refuse it.
+func TestEmptyMessages(t *testing.T) {
+	r := llm.Request{Messages: []llm.Message{
+		{Role: llm.User, Content: "go"}, {Role: llm.Assistant}, {Role: llm.User, Content: "on"},
+		{Role: llm.Assistant, Content: "yes"}, {Role: llm.User, Content: "why?"}}}
+	turns, _, _ := blocksOf(t, Anthropic{}, r)
+	assert.Equal(t, [][]string{{"text", "text"}, {"text"}, {"text"}}, turns)
+	_, body, err := Gemini{}.Encode(&Ask{Request: r, Model: "m", Thinking: true})
+	require.NoError(t, err)
+	assert.Contains(t, string(body), `"contents":[{"role":"user","parts":[{"text":"go"},{"text":"on"}]},{"role":"model",`)
+	assert.Contains(t, string(body), `"thinkingConfig":{"includeThoughts":true}`)
+}
+
+// The whole conversation stays in the cache of Anthropic, if a further request is likely.
+func TestCacheOfTheConversation(t *testing.T) {
+	for tools, want := range map[int][]bool{0: {false, false}, 1: {false, true}} {
+		r := llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "a"}, {Role: llm.User, Content: "b"}}}
+		if tools > 0 {
+			r.Tools = []tool.Spec{{Name: "now", Parameters: json.RawMessage(`{"type":"object"}`)}}
+		}
+		_, raw, err := Anthropic{}.Encode(&Ask{Request: r, Model: "m"})
+		require.NoError(t, err)
+		var body messagesRequest
+		require.NoError(t, json.Unmarshal(raw, &body))
+		var marked []bool
+		for _, b := range body.Messages[0].Content {
+			marked = append(marked, b.Cache != nil)
+		}
+		assert.Equal(t, want, marked)
+	}
+	_, _, err := Anthropic{}.Encode(&Ask{Model: "m", Request: llm.Request{Tools: []tool.Spec{
+		{Name: "now", Parameters: json.RawMessage(`{"type":"object"}`)}}}})
+	require.NoError(t, err, "nothing was said")
+}
