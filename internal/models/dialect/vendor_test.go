@@ -276,3 +276,16 @@ func TestCacheOfTheConversation(t *testing.T) {
 		{Name: "now", Parameters: json.RawMessage(`{"type":"object"}`)}}}})
 	require.NoError(t, err, "nothing was said")
 }
+
+// A first question has nothing that only a conversation with calls needs.
+func TestFirstQuestion(t *testing.T) {
+	for _, v := range []Vendor{OpenAIOwn, DeepSeek, Mistral, OpenRouter} {
+		text, body := bodyOf(t, OpenAI{v}, question("go"))
+		assert.Equal(t, "u", roles(body), v)
+		assert.NotContains(t, text, "tool", v)
+	}
+	r := called()
+	r.Schema = json.RawMessage(`{"type":"object"}`)
+	text, _ := bodyOf(t, OpenAI{OpenRouter}, r)
+	assert.NotContains(t, text, "tool_choice", "some refuse tools and a schema in one request")
+}
