@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/internal/models/dialect/callid"
 	"qq/internal/models/dialect/schema"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
@@ -193,7 +194,7 @@ func messagesBlocks(m *llm.Message, withThinking bool) (blocks []messagesBlock, 
 		blocks = append(blocks, messagesBlock{Type: "text", Text: m.Content})
 	}
 	if isResult {
-		result := messagesBlock{Type: "tool_result", ToolUseID: messagesID(m.CallID)}
+		result := messagesBlock{Type: "tool_result", ToolUseID: callid.Anthropic(m.CallID)}
 		switch {
 		case len(blocks) > 0:
 			result.Content = blocks
@@ -210,19 +211,10 @@ func messagesBlocks(m *llm.Message, withThinking bool) (blocks []messagesBlock, 
 		if withThinking && i > 0 {
 			blocks = append(blocks, keptThinking(c.Signature)...)
 		}
-		blocks = append(blocks, messagesBlock{Type: "tool_use", ID: messagesID(c.ID), Name: c.Name, Input: arguments})
+		id := callid.Anthropic(c.ID)
+		blocks = append(blocks, messagesBlock{Type: "tool_use", ID: id, Name: c.Name, Input: arguments})
 	}
 	return blocks, nil
-}
-
-// messagesID returns the id of a call with characters that the server takes. The id may come from another server.
-func messagesID(id string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x80 && (r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z') {
-			return r
-		}
-		return '_'
-	}, id)
 }
 
 // messagesEvent is one event of a stream.
