@@ -268,8 +268,8 @@ func TestQuotaUsedUp(t *testing.T) {
 	e := w.qq("batch", "--jobs=2", "--output-format=json", tasks)
 	assert.Equal(t, 3, e.code)
 	assert.Contains(t, e.stderr, "the quota of lab is used up: no more requests are sent to it")
-	assert.Contains(t, e.stderr, "qq: the quota of lab is used up: tasks that need it were not started, or ended\n")
-	assert.Contains(t, e.stderr, "hint: look at your plan and balance there")
+	assert.Contains(t, e.stderr, "qq: the quota of lab is used up: tasks that need it were not started, or ended\n"+
+		"  hint: look at your plan and balance there")
 	assert.Contains(t, e.stderr, "23 completed")
 	assert.Regexp(t, `to continue, repeat the command with --resume=\w+`, e.stderr)
 	var results []result
