@@ -326,4 +326,13 @@ func TestQuotaOfAPrompt(t *testing.T) {
 	assert.Contains(t, e.stderr, "hint: look at your plan and balance there")
 	came, _ := h.count()
 	assert.Equal(t, 1, came, "a retry would be useless")
+
+	e = w.qq("--model=lab:m", "--on-quota=wait", "--timeout=2", "hello")
+	assert.Equal(t, 124, e.code)
+	assert.Contains(t, e.stderr,
+		"qq: the quota of lab is used up, and the server does not say until when: it is asked again in 600s\n")
+	h.fails = usedUp(3, 3, "1")
+	e = w.qq("--model=lab:m", "--on-quota=wait", "hello")
+	assert.Zero(t, e.code)
+	assert.Contains(t, e.stderr, "qq: the quota of lab is used up: requests wait 1s for its reset\n")
 }
