@@ -260,7 +260,7 @@ func (r *Resolver) find(ctx context.Context, server servers.Server, key, name st
 	defer client.Close()
 	found, err := client.Find(ctx, name)
 	e, ok := errors.AsType[*llm.Error](err)
-	if ok && e.Kind == llm.UnknownModel && server.Name == servers.Ollama {
+	if ok && (e.Kind == llm.UnknownModel || e.Kind == llm.Unreachable) && server.Name == servers.Ollama {
 		e.Hint = r.misspelt(name) + e.Hint
 	}
 	if err == nil {
@@ -269,7 +269,8 @@ func (r *Resolver) find(ctx context.Context, server servers.Server, key, name st
 	return found, err
 }
 
-// misspelt returns the question whether name, which Ollama does not know, was to begin with another server.
+// misspelt returns the question whether name, which Ollama does not know, or is not there to know, was to begin with
+// another server.
 func (r *Resolver) misspelt(name string) string {
 	before, after, ok := strings.Cut(name, ":")
 	if !ok {
