@@ -76,6 +76,7 @@ func TestFamilyMistakes(t *testing.T) {
 		{"QQ_ALIAS_a=openia:x", `QQ_ALIAS_a (environment) is "openia:x": it is no model that qq knows`,
 			"did you mean openai:x? accepted is "},
 		{"QQ_MODEL=openia:gpt-5", "it is no model that qq knows", "did you mean openai:gpt-5? accepted is auto, "},
+		{"QQ_MODEL=gpt-5", "it is no model that qq knows", "or an alias; qq models lists the models of your servers"},
 		{"QQ_MODEL=OpenAI:gpt-5", "it is no model that qq knows", "did you mean openai:gpt-5? "},
 		{"QQ_MODEL=openai", "it names no model of openai", "accepted is auto, extract, SERVER:NAME"},
 		{"QQ_MODEL=openai:", "it names no model of openai", ""},
