@@ -259,14 +259,19 @@ func (r *Resolver) find(ctx context.Context, server servers.Server, key, name st
 	}
 	defer client.Close()
 	found, err := client.Find(ctx, name)
+	if err == nil {
+		r.noteTools(found)
+	}
+	return found, r.Doubt(server, name, err)
+}
+
+// Doubt makes the hint of err, the result of a look-up of name at server, ask whether another server was meant.
+func (r *Resolver) Doubt(server servers.Server, name string, err error) error {
 	e, ok := errors.AsType[*llm.Error](err)
 	if ok && (e.Kind == llm.UnknownModel || e.Kind == llm.Unreachable) && server.Name == servers.Ollama {
 		e.Hint = r.misspelt(name) + e.Hint
 	}
-	if err == nil {
-		r.noteTools(found)
-	}
-	return found, err
+	return err
 }
 
 // misspelt returns the question whether name, which Ollama does not know, or is not there to know, was to begin with
