@@ -49,6 +49,7 @@ func TestKeyInErrors(t *testing.T) {
 				}
 				fmt.Fprintln(w, line)
 			},
+			"status of a pull": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "{%q:%q}\n", "status", key) },
 			"unknown model": func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, "/models") {
 					fmt.Fprintf(w, `{"data":[{"id":%q}],"models":[{"name":%q}]}`, key, key)
@@ -67,8 +68,14 @@ func TestKeyInErrors(t *testing.T) {
 				_, err = b.Chat(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "hi"}}}, nil)
 				require.Error(t, err)
 				assert.NotContains(t, err.Error(), key[:8])
+				assert.NotContains(t, err.Error(), "ollama signin", "there is a key")
 				_, err = c.Find(t.Context(), "m")
 				assert.NotContains(t, fmt.Sprint(err), key[:8])
+				if kind == servers.Ollama {
+					for p, err := range c.Pull(t.Context(), "m", false) {
+						assert.NotContains(t, fmt.Sprint(p, err), key[:8])
+					}
+				}
 			})
 		}
 	}

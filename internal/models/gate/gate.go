@@ -17,7 +17,8 @@
 // Flow: Enter refuses at once when the budget is spent, a quota is used up or a breaker is open. Otherwise it queues
 // the request until the limit, the pace, the Retry-After of the server and the breakers admit it. A request that was
 // refused by an open breaker and has a retry left calls Enter with again set: it is then queued until the trial
-// request. Leave counts the tokens, updates the limit and the breakers, and then admits or refuses queued requests.
+// request. A request that another model can answer is refused, too, while the server wants no requests for longer than
+// half a minute. Leave counts the tokens, updates the limit and the breakers, and then admits or refuses queued requests.
 // After a Retry-After, an open breaker or for the reset of a quota a Backend waits in this queue, where the clocks of
 // its task are paused. Before other retries it waits outside of the queue.
 //
@@ -100,6 +101,7 @@ type Gate struct {
 	paced    bool        // a person was told about the pace
 	usedUp   *llm.Error  // a quota is used up, and nothing waits for its reset; nil if it is not so
 	held     time.Time   // nothing is sent before this time (Retry-After)
+	reset    time.Time   // the same, for the reset of a quota: a person wants to wait for it
 	wake     *time.Timer // fires at due and calls woken; nil if it is not set
 	due      time.Time
 	after    []message // to deliver when mu is free again
@@ -132,6 +134,7 @@ func NewGate(c Config) *Gate {
 type waiter struct {
 	model   string
 	who     Clocked
+	hurried bool          // another model can answer, see [llm.Hurried]
 	since   *generations  // the breakers it waits for, as they were; nil waits for none
 	element *list.Element // in the queue; nil when it has left it
 	permit  *permit
@@ -151,7 +154,8 @@ func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked)
 	if again {
 		since = g.breakers.generations(model)
 	}
-	if err := g.refusal(model, since); err != nil {
+	w := &waiter{model: model, who: who, since: since, hurried: llm.InHurry(ctx), done: make(chan struct{})}
+	if err := g.turnsAway(w, time.Now()); err != nil {
 		g.unlock()
 		return nil, err
 	}
@@ -159,7 +163,6 @@ func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked)
 		g.unlock()
 		return p, nil
 	}
-	w := &waiter{model: model, who: who, since: since, done: make(chan struct{})}
 	w.element = g.queue.PushBack(w)
 	g.serve() // sets the wake-up timer if this waiter needs one
 	g.unlock()
@@ -326,14 +329,14 @@ func (g *Gate) serve() {
 	for e := g.queue.Front(); e != nil; {
 		w := e.Value.(*waiter)
 		e = e.Next()
-		if err := g.refusal(w.model, w.since); err != nil {
+		if err := g.turnsAway(w, now); err != nil {
 			w.err = err
 		} else if g.open(now) && g.breakers.admits(w.model) {
 			w.permit = g.send(w.model, w.who, now)
 		} else {
 			d, _ := g.pause(now)
 			g.wakeIn(max(d, g.breakers.left(w.model)), now)
-			if g.breakers.calm() {
+			if g.breakers.calm() && d <= longestWait {
 				return // all others wait for the same
 			}
 			continue
