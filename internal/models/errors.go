@@ -184,14 +184,7 @@ func (c *Client) whenRefused() string {
 // whenElsewhere returns what to do if the server does not know the path of a list of models.
 func (c *Client) whenElsewhere() string {
 	hint := "check the address in " + c.server.Setting()
-	usual := ""
-	switch c.server.Kind {
-	case servers.OpenAI, servers.Anthropic:
-		usual = "/v1"
-	case servers.Gemini:
-		usual = "/v1beta"
-	}
-	if usual != "" && !strings.HasSuffix(strings.TrimSuffix(c.base.Path, "/"), usual) {
+	if usual := c.server.UsualPath(); !strings.HasSuffix(strings.TrimSuffix(c.base.Path, "/"), usual) {
 		hint += ": that of " + c.kind() + " ends with " + usual + " as a rule"
 	}
 	return hint

@@ -21,7 +21,8 @@ const (
 )
 
 // QuotaHint says what a person can do then.
-const QuotaHint = "look at your plan and balance there, name another model with --fallback, or wait with --on-quota wait"
+const QuotaHint = "look at your plan and balance there, name another model with --fallback, " +
+	"or wait with --on-quota wait"
 
 // quotaAgain is when a server is asked again that does not say when its quota is reset.
 const quotaAgain = 10 * time.Minute
