@@ -54,8 +54,12 @@ func (c *Client) explained(ctx context.Context, model string, err error) error {
 }
 
 func (c *Client) explainStatus(model string, f *wire.Fault) error {
+	said := f.Text
+	if !strings.HasSuffix(said, "..") { // it is not cut: a full stop would stand before what follows it
+		said = strings.TrimSuffix(said, ".")
+	}
 	e := &llm.Error{Kind: f.Kind, Status: f.Status, RetryAfter: f.RetryAfter, Err: f,
-		Problem: fmt.Sprintf("%s answered %d: %s", c.at(), f.Status, f.Text)}
+		Problem: fmt.Sprintf("%s answered %d: %s", c.at(), f.Status, said)}
 	switch {
 	case f.Status == http.StatusNotFound && model != "":
 		e.Kind, e.Problem = llm.UnknownModel, fmt.Sprintf("%s has no model %q", c.at(), model)
@@ -64,6 +68,8 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 		} else { // it may have the model, but not for this key or this request
 			e.Problem += ": " + f.Text
 		}
+	case f.Status == http.StatusNotFound:
+		e.Hint = c.whenElsewhere()
 	case f.Kind == llm.ContextOverflow, f.Status == http.StatusBadRequest && wire.IsTooLong(f.Text):
 		return overflow(f.Text, e)
 	case f.Kind == llm.Quota, f.Status == http.StatusBadRequest && c.server.Kind == servers.Anthropic &&
@@ -158,6 +164,15 @@ func (c *Client) whenRefused() string {
 		return "check the key that key= or key_cmd= of " + c.server.Setting() + " names"
 	}
 	return "give the key in " + c.server.Setting() + ", for example: key=LAB_KEY"
+}
+
+// whenElsewhere returns what to do if the server does not know the path of a list of models.
+func (c *Client) whenElsewhere() string {
+	hint := "check the address in " + c.server.Setting()
+	if usual := c.server.UsualPath(); !strings.HasSuffix(strings.TrimSuffix(c.base.Path, "/"), usual) {
+		hint += ": that of " + c.kind() + " ends with " + usual + " as a rule"
+	}
+	return hint
 }
 
 // unsent returns the error for a request that could not be built.
