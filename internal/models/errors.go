@@ -60,7 +60,9 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 	case f.Status == http.StatusNotFound && model != "":
 		e.Kind, e.Problem = llm.UnknownModel, fmt.Sprintf("%s has no model %q", c.at(), model)
 		if e.Hint = "qq models list shows those that it has"; c.server.Kind == servers.Ollama {
-			e.Hint = fmt.Sprintf("ollama pull %s", model)
+			if e.Hint = "ollama pull " + model; c.server.Name != servers.Ollama {
+				e.Hint = "qq models pull " + c.server.Name + ":" + model
+			}
 		}
 	case f.Status == http.StatusBadRequest && strings.Contains(f.Text, tooLong):
 		return overflow(f.Text, e)
@@ -143,7 +145,7 @@ func whenUsedUp(kind llm.Kind) string {
 // whenRefused returns what to do if the server does not accept the key.
 func (c *Client) whenRefused() string {
 	switch {
-	case c.server.Kind == servers.Ollama:
+	case c.server.Kind == servers.Ollama && c.key == "":
 		return "sign in with `ollama signin`, or use a local model"
 	case c.server.KeyName != "":
 		return "check the key in " + c.server.KeyName
