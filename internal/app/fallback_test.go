@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,9 @@ func TestFallback(t *testing.T) {
 	w.set("QQ_SERVER_spare=ollama "+spare.URL, "QQ_SERVER_away=ollama 127.0.0.1:1", "QQ_FALLBACK=away:x,spare:stand-in")
 	busy := standin.Start(t)
 	busy.Strike(standin.Rule{Fault: standin.Fault{Status: 503}})
-	for name, host := range map[string]string{"away": "127.0.0.1:1", "busy": busy.URL} {
+	long := standin.Start(t)
+	long.Strike(standin.Rule{Fault: standin.Fault{Status: 429, Header: http.Header{"Retry-After": {"3600"}}}})
+	for name, host := range map[string]string{"away": "127.0.0.1:1", "busy": busy.URL, "busy for long": long.URL} {
 		t.Run(name, func(t *testing.T) {
 			w := w.with("OLLAMA_HOST=" + host)
 			e := w.run("--output-format", "json", "hello")
@@ -36,6 +39,7 @@ func TestFallback(t *testing.T) {
 				assert.Equal(t, "spare:stand-in", l["model"])
 			}
 			assert.Contains(t, e.errors, "spare:stand-in")
+			assert.NotContains(t, e.errors, "a model that cannot be had", "it has a name")
 			assert.LessOrEqual(t, strings.Count(e.errors, "\n"), 6, "not for each task: %s", e.errors)
 			assert.Contains(t, w.run("runs", "list", "--json").out, `"spare:stand-in"`)
 		})

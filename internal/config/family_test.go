@@ -76,6 +76,7 @@ func TestFamilyMistakes(t *testing.T) {
 		{"QQ_ALIAS_a=openia:x", `QQ_ALIAS_a (environment) is "openia:x": it is no model that qq knows`,
 			"did you mean openai:x? accepted is "},
 		{"QQ_MODEL=openia:gpt-5", "it is no model that qq knows", "did you mean openai:gpt-5? accepted is auto, "},
+		{"QQ_MODEL=gpt-5", "it is no model that qq knows", "or an alias; qq models lists the models of your servers"},
 		{"QQ_MODEL=OpenAI:gpt-5", "it is no model that qq knows", "did you mean openai:gpt-5? "},
 		{"QQ_MODEL=llama3.2:3b", `(a model of Ollama is written "ollama:llama3.2:3b")`, "accepted is auto"},
 		{"QQ_MODEL=deepseek-r1:8b", `(a model of Ollama is written "ollama:deepseek-r1:8b")`, "accepted is auto"},

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/models/dialect"
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
 )
@@ -79,7 +81,7 @@ func (l listed) abilities() (a abilities) {
 // them. Ollama speaks the dialect of Anthropic too, and does not say it there.
 func (c *Client) sees(a abilities) (images, known bool) {
 	switch {
-	case c.server.Vision, c.server.Kind == servers.Gemini, c.base.Host == "api.anthropic.com":
+	case c.server.Vision, c.server.Kind == servers.Gemini, c.base.Hostname() == anthropicHost:
 		return true, true
 	case a.Vision != nil:
 		return *a.Vision, true
@@ -155,6 +157,10 @@ func (c *Client) read(ctx context.Context, method, path string, body []byte, v a
 	if err == nil {
 		err = json.Unmarshal(reply, v)
 	}
+	odd, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if ok && strings.Contains(odd.Field, ".") { // within the description of one model: only that is not known
+		return nil
+	}
 	if err != nil {
 		return c.explain(ctx, model, err)
 	}
@@ -189,10 +195,15 @@ func (c *Client) catalog(ctx context.Context) ([]listed, error) {
 		case page.More && page.Last != "":
 			next = "?after_id=" + url.QueryEscape(page.Last)
 		default:
-			return all, nil
+			return named(all), nil
 		}
 	}
-	return all, nil
+	return named(all), nil
+}
+
+// named returns the models of a list that have a name.
+func named(all []listed) []listed {
+	return slices.DeleteFunc(all, func(l listed) bool { return l.id() == "" })
 }
 
 // look asks a server other than Ollama for the model of that name. An empty name means the only one.
@@ -209,12 +220,37 @@ func (c *Client) look(ctx context.Context, name string) (Offer, error) {
 		i = slices.IndexFunc(all, func(l listed) bool { return l.id() == name+":latest" })
 	}
 	if i < 0 {
+		if l, ok := c.unlisted(ctx, name, all); ok {
+			o := c.offer(l)
+			o.Name = name
+			return o, nil
+		}
 		return Offer{}, c.discreet(&llm.Error{Kind: llm.UnknownModel, Hint: c.has(all),
 			Problem: fmt.Sprintf("%s has no model %q", c.at(), name)})
 	}
 	o := c.offer(all[i])
 	c.addProps(ctx, &o, all[i].Owner)
 	return o, nil
+}
+
+// unlisted returns the model that name means at a server which does not list it: an alias of Anthropic, such as
+// claude-haiku-4-5, or a model of Google's that is not for everybody; of OpenRouter a variant, such as x/y:nitro, of a
+// model that is listed.
+func (c *Client) unlisted(ctx context.Context, name string, all []listed) (l listed, ok bool) {
+	switch {
+	case name == "":
+		return l, false
+	case c.server.Kind == servers.Anthropic, c.server.Kind == servers.Gemini:
+		err := c.get(ctx, "models/"+url.PathEscape(name), &l)
+		return l, err == nil && l.id() != ""
+	case dialect.VendorAt(c.base.Hostname()) == dialect.OpenRouter:
+		before, _, _ := strings.Cut(name, ":")
+		i := slices.IndexFunc(all, func(l listed) bool { return l.id() == before })
+		if i >= 0 {
+			return all[i], true
+		}
+	}
+	return l, false
 }
 
 // has returns a hint that names the models of a server.

@@ -32,7 +32,7 @@ func (c *Client) Pull(ctx context.Context, name string, insecure bool) iter.Seq2
 		done := false
 		err := client.Pull(ctx, &api.PullRequest{Model: name, Insecure: insecure}, func(p api.ProgressResponse) error {
 			done = p.Status == "success"
-			if !yield(Pulled{Status: p.Status, Digest: p.Digest, Done: p.Completed, Total: p.Total}, nil) {
+			if !yield(Pulled{Status: c.withoutKey(p.Status), Digest: p.Digest, Done: p.Completed, Total: p.Total}, nil) {
 				return errStopped
 			}
 			return nil
@@ -59,8 +59,8 @@ func (c *Client) explainPull(ctx context.Context, err error) error {
 	if ours || ctx.Err() != nil {
 		return c.explain(ctx, "", err)
 	}
-	return &llm.Error{Kind: llm.Rejected, Err: err, Problem: c.at() + ": " + llm.OneLine(err.Error()),
-		Hint: "check the name of the model, and the network of the server"}
+	return c.discreet(&llm.Error{Kind: llm.Rejected, Err: err, Problem: c.at() + ": " + llm.OneLine(err.Error()),
+		Hint: "check the name of the model, and the network of the server"})
 }
 
 // unbounded is the transport of a client for replies of any length.

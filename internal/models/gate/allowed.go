@@ -2,6 +2,7 @@ package gate
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"qq/pkg/llm"
@@ -83,6 +84,20 @@ func (g *Gate) pause(now time.Time) (d time.Duration, soon bool) {
 	}
 	d, soon = g.pace.wait(g.unanswered(), now)
 	return max(d, held), soon && held == 0
+}
+
+// turnsAway returns why w may not wait; nil means that it may. One that another model can answer waits for no server
+// longer than a retry does, except for the reset of a quota, because a person wants that. The caller holds g.mu.
+func (g *Gate) turnsAway(w *waiter, now time.Time) *llm.Error {
+	if err := g.refusal(w.model, w.since); err != nil || !w.hurried || now.Before(g.reset) {
+		return err
+	}
+	d, soon := g.pause(now)
+	if soon || d <= longestWait {
+		return nil
+	}
+	return &llm.Error{Kind: llm.Busy, RetryAfter: d,
+		Problem: fmt.Sprintf("%s wants no requests for %ds", g.config.Server, seconds(d))}
 }
 
 // unanswered returns how many requests the server has not begun to answer. The caller holds g.mu.
