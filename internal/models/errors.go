@@ -64,7 +64,9 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 	case f.Status == http.StatusNotFound && model != "":
 		e.Kind, e.Problem = llm.UnknownModel, fmt.Sprintf("%s has no model %q", c.at(), model)
 		if e.Hint = "qq models list shows those that it has"; c.server.Kind == servers.Ollama {
-			e.Hint = fmt.Sprintf("ollama pull %s", model)
+			if e.Hint = "ollama pull " + model; c.server.Name != servers.Ollama {
+				e.Hint = "qq models pull " + c.server.Name + ":" + model
+			}
 		} else { // it may have the model, but not for this key or this request
 			e.Problem += ": " + f.Text
 		}

@@ -186,3 +186,27 @@ func TestHome(t *testing.T) {
 	assert.False(t, Model{Kind: servers.Ollama, Name: "x", Remote: "far"}.Home())
 	assert.False(t, Model{Kind: servers.Ollama, Server: "gpu", Name: "x"}.Home(), "the server of somebody else")
 }
+
+// TestHintsOfOwnOllama: an Ollama server that a setting names is not the one that the program ollama talks to, and its
+// key is not that of ollama.com.
+func TestHintsOfOwnOllama(t *testing.T) {
+	status := http.StatusNotFound
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":"no"}`, status)
+	}))
+	defer server.Close()
+	hint := func(key string) string {
+		s := servers.Server{Name: "lab", Kind: servers.Ollama, URL: server.URL, KeyName: "LAB_KEY", Own: true}
+		client, err := Open(s, key)
+		require.NoError(t, err)
+		defer client.Close()
+		_, err = client.Show(t.Context(), "qwen3:4b")
+		var e *llm.Error
+		require.ErrorAs(t, err, &e)
+		return e.Hint
+	}
+	assert.Equal(t, "qq models pull lab:qwen3:4b", hint("a key of the lab"))
+	status = http.StatusUnauthorized
+	assert.Equal(t, "check the key in LAB_KEY", hint("a key of the lab"))
+	assert.Equal(t, "sign in with `ollama signin`, or use a local model", hint(""))
+}
