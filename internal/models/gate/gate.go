@@ -150,7 +150,7 @@ func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked)
 	if again {
 		since = g.breakers.generations(model)
 	}
-	w := &waiter{model: model, who: who, since: since, hurried: llm.InHurry(ctx), done: make(chan struct{})}
+	w := &waiter{model: model, who: who, since: since, hurried: llm.InHurry(ctx)}
 	if err := g.turnsAway(w, time.Now()); err != nil {
 		g.unlock()
 		return nil, err
@@ -159,6 +159,7 @@ func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked)
 		g.unlock()
 		return p, nil
 	}
+	w.done = make(chan struct{})
 	w.element = g.queue.PushBack(w)
 	g.serve() // sets the wake-up timer if this waiter needs one
 	g.unlock()
