@@ -39,6 +39,7 @@ func TestFallback(t *testing.T) {
 				assert.Equal(t, "spare:stand-in", l["model"])
 			}
 			assert.Contains(t, e.errors, "spare:stand-in")
+			assert.NotContains(t, e.errors, "a model that cannot be had", "it has a name")
 			assert.LessOrEqual(t, strings.Count(e.errors, "\n"), 6, "not for each task: %s", e.errors)
 			assert.Contains(t, w.run("runs", "list", "--json").out, `"spare:stand-in"`)
 		})

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/models/dialect"
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
 )
@@ -30,8 +32,10 @@ type listed struct {
 	MaxInputTokens   int `json:"max_input_tokens"`
 	InputTokenLimit  int `json:"inputTokenLimit"`
 	Meta             struct {
-		Size int64 `json:"size"` // llama.cpp
-	} `json:"meta"`
+		Size    int64 `json:"size"`
+		Context int   `json:"n_ctx"` // newer ones
+	} `json:"meta"` // llama.cpp
+	Owner string `json:"owned_by"` // of those like OpenAI, what serves the model, such as llamacpp
 	// MaxTokens and OutputTokenLimit are the longest answer: Anthropic, Gemini.
 	MaxTokens        int `json:"max_tokens"`
 	OutputTokenLimit int `json:"outputTokenLimit"`
@@ -77,7 +81,7 @@ func (l listed) abilities() (a abilities) {
 // them. Ollama speaks the dialect of Anthropic too, and does not say it there.
 func (c *Client) sees(a abilities) (images, known bool) {
 	switch {
-	case c.server.Vision, c.server.Kind == servers.Gemini, c.base.Host == "api.anthropic.com":
+	case c.server.Vision, c.server.Kind == servers.Gemini, c.base.Hostname() == anthropicHost:
 		return true, true
 	case a.Vision != nil:
 		return *a.Vision, true
@@ -111,7 +115,7 @@ func (c *Client) offer(l listed) Offer {
 	m.Answer, m.Tools = max(l.MaxTokens, l.OutputTokenLimit, 0), a.Functions == nil || *a.Functions
 	if m.Context == 0 {
 		m.Context = max(l.ContextLength, l.MaxModelLen, l.ContextWindow, l.MaxContextLength, l.MaxInputTokens,
-			l.InputTokenLimit, 0)
+			l.InputTokenLimit, l.Meta.Context, 0)
 	}
 	if m.Context > 1<<30 {
 		m.Context = 0 // implausible
@@ -127,30 +131,38 @@ func (c *Client) offer(l listed) Offer {
 
 // get reads the JSON at path into v.
 func (c *Client) get(ctx context.Context, path string, v any) error {
-	u, header, err := c.sign(ctx, http.MethodGet, path)
+	return c.read(ctx, http.MethodGet, path, nil, v, "")
+}
+
+// read sends body to path, and reads the JSON of the reply into v. model is the name of the model that is asked for,
+// or "".
+func (c *Client) read(ctx context.Context, method, path string, body []byte, v any, model string) error {
+	u, header, err := c.sign(ctx, method, path)
 	if err != nil {
 		return c.unsent(err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	req, err := http.NewRequestWithContext(ctx, method, u, bytes.NewReader(body))
 	if err != nil {
 		return c.unsent(err)
 	}
-	req.Header = header
+	if req.Header = header; body != nil {
+		header.Set("Content-Type", "application/json")
+	}
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		return c.explain(ctx, "", err)
+		return c.explain(ctx, model, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	reply, err := io.ReadAll(resp.Body)
 	if err == nil {
-		err = json.Unmarshal(body, v)
+		err = json.Unmarshal(reply, v)
 	}
 	odd, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if ok && strings.Contains(odd.Field, ".") { // within the description of one model: only that is not known
 		return nil
 	}
 	if err != nil {
-		return c.explain(ctx, "", err)
+		return c.explain(ctx, model, err)
 	}
 	return nil
 }
@@ -208,12 +220,37 @@ func (c *Client) look(ctx context.Context, name string) (Offer, error) {
 		i = slices.IndexFunc(all, func(l listed) bool { return l.id() == name+":latest" })
 	}
 	if i < 0 {
+		if l, ok := c.unlisted(ctx, name, all); ok {
+			o := c.offer(l)
+			o.Name = name
+			return o, nil
+		}
 		return Offer{}, c.discreet(&llm.Error{Kind: llm.UnknownModel, Hint: c.has(all),
 			Problem: fmt.Sprintf("%s has no model %q", c.at(), name)})
 	}
 	o := c.offer(all[i])
-	c.addProps(ctx, &o)
+	c.addProps(ctx, &o, all[i].Owner)
 	return o, nil
+}
+
+// unlisted returns the model that name means at a server which does not list it: an alias of Anthropic, such as
+// claude-haiku-4-5, or a model of Google's that is not for everybody; of OpenRouter a variant, such as x/y:nitro, of a
+// model that is listed.
+func (c *Client) unlisted(ctx context.Context, name string, all []listed) (l listed, ok bool) {
+	switch {
+	case name == "":
+		return l, false
+	case c.server.Kind == servers.Anthropic, c.server.Kind == servers.Gemini:
+		err := c.get(ctx, "models/"+url.PathEscape(name), &l)
+		return l, err == nil && l.id() != ""
+	case dialect.VendorAt(c.base.Hostname()) == dialect.OpenRouter:
+		before, _, _ := strings.Cut(name, ":")
+		i := slices.IndexFunc(all, func(l listed) bool { return l.id() == before })
+		if i >= 0 {
+			return all[i], true
+		}
+	}
+	return l, false
 }
 
 // has returns a hint that names the models of a server.
@@ -238,10 +275,14 @@ func shortList(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// addProps adds to o what llama.cpp says beside its interface for chats. Another server is asked only if it did not
-// say how large the context is.
-func (c *Client) addProps(ctx context.Context, o *Offer) {
-	if c.server.Kind != servers.OpenAI || o.Context > 0 {
+// llamaCPP is what llama.cpp says that it is.
+const llamaCPP = "llamacpp"
+
+// addProps adds to o what llama.cpp says beside its interface for chats. A server that does not say what it is, is
+// asked only if it did not say how large the context is, and one that is another not at all: that costs a request for
+// each prompt.
+func (c *Client) addProps(ctx context.Context, o *Offer, owner string) {
+	if c.server.Kind != servers.OpenAI || owner != llamaCPP && (owner != "" || o.Context > 0) {
 		return
 	}
 	var props struct {
@@ -259,7 +300,9 @@ func (c *Client) addProps(ctx context.Context, o *Offer) {
 	if at.get(ctx, "props", &props) != nil { // another server
 		return
 	}
-	o.Context = max(props.Settings.Context, 0)
+	if o.Context == 0 {
+		o.Context = max(props.Settings.Context, 0)
+	}
 	if sees := props.Modalities.Vision; sees != nil && o.MaySee {
 		o.Vision, o.MaySee = *sees, false
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	"qq/internal/models/gate"
@@ -14,9 +15,23 @@ import (
 	"qq/pkg/llm"
 )
 
-// tooLong is part of the text by which Ollama 0.17 says that a prompt does not fit. The status is 400 as for every
-// bad request, so only the text tells them apart.
-const tooLong = "exceeds the context length"
+// isTooLong reports whether text says that a prompt does not fit. The servers that say it by a class are known by that,
+// see [llm.IsOverflow]. Of the others the status is 400 and the class is that of every bad request, so only the text
+// tells them apart.
+func isTooLong(text string) bool {
+	return slices.ContainsFunc([]string{
+		"exceeds the context length",           // Ollama 0.17
+		"exceeds the available context size",   // llama.cpp, and Ollama where it passes that on
+		"maximum context length",               // vLLM, DeepSeek, OpenRouter
+		"prompt is too long",                   // Anthropic
+		"exceeds the maximum number of tokens", // Gemini
+		"too large for model with",             // Mistral
+	}, func(words string) bool { return strings.Contains(text, words) })
+}
+
+// noCredit is part of the text by which Anthropic says that nothing is paid for. Its documentation has a class for that,
+// but what it sends is that of every bad request.
+const noCredit = "credit balance is too low"
 
 // explain converts the error of a request to an [*llm.Error], or to the cause of ctx if ctx has
 // ended. model is the name of the requested model, or "".
@@ -54,23 +69,33 @@ func (c *Client) explained(ctx context.Context, model string, err error) error {
 }
 
 func (c *Client) explainStatus(model string, f *wire.Fault) error {
+	said := f.Text
+	if !strings.HasSuffix(said, "..") { // it is not cut: a full stop would stand before what follows it
+		said = strings.TrimSuffix(said, ".")
+	}
 	e := &llm.Error{Kind: f.Kind, Status: f.Status, RetryAfter: f.RetryAfter, Err: f,
-		Problem: fmt.Sprintf("%s answered %d: %s", c.at(), f.Status, f.Text)}
+		Problem: fmt.Sprintf("%s answered %d: %s", c.at(), f.Status, said)}
 	switch {
 	case f.Status == http.StatusNotFound && model != "":
 		e.Kind, e.Problem = llm.UnknownModel, fmt.Sprintf("%s has no model %q", c.at(), model)
 		if e.Hint = "qq models list shows those that it has"; c.server.Kind == servers.Ollama {
 			e.Hint = fmt.Sprintf("ollama pull %s", model)
+		} else { // it may have the model, but not for this key or this request
+			e.Problem += ": " + f.Text
 		}
-	case f.Status == http.StatusBadRequest && strings.Contains(f.Text, tooLong):
+	case f.Status == http.StatusNotFound:
+		e.Hint = c.whenElsewhere()
+	case f.Kind == llm.ContextOverflow, f.Status == http.StatusBadRequest && isTooLong(f.Text):
 		return overflow(f.Text, e)
-	case f.Kind == llm.Quota:
-		e.Hint = gate.QuotaHint
+	case f.Kind == llm.Quota, f.Status == http.StatusBadRequest && c.server.Kind == servers.Anthropic &&
+		strings.Contains(f.Text, noCredit):
+		e.Kind, e.Hint = llm.Quota, gate.QuotaHint
 	case f.Kind == llm.Busy:
 		e.Hint = "try again later, or run fewer tasks at once"
 	case f.Kind == llm.Server:
 		e.Hint = "the log of the " + c.title() + " server says more"
-	case f.Status == http.StatusUnauthorized, f.Status == http.StatusForbidden && c.server.Kind != servers.Ollama:
+	case f.BadKey, f.Status == http.StatusUnauthorized,
+		f.Status == http.StatusForbidden && c.server.Kind != servers.Ollama:
 		e.Hint = c.whenRefused()
 	case f.Status < 400:
 		e.Hint = "set " + c.server.Setting() + " to that address if it is meant"
@@ -154,6 +179,15 @@ func (c *Client) whenRefused() string {
 		return "check the key that key= or key_cmd= of " + c.server.Setting() + " names"
 	}
 	return "give the key in " + c.server.Setting() + ", for example: key=LAB_KEY"
+}
+
+// whenElsewhere returns what to do if the server does not know the path of a list of models.
+func (c *Client) whenElsewhere() string {
+	hint := "check the address in " + c.server.Setting()
+	if usual := c.server.UsualPath(); !strings.HasSuffix(strings.TrimSuffix(c.base.Path, "/"), usual) {
+		hint += ": that of " + c.kind() + " ends with " + usual + " as a rule"
+	}
+	return hint
 }
 
 // unsent returns the error for a request that could not be built.

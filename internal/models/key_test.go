@@ -12,6 +12,7 @@ import (
 
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
+	"qq/pkg/task"
 )
 
 // TestKeyInErrors: what a server says about a request, or in the middle of an answer, never shows the key that it got.
@@ -137,6 +138,35 @@ func TestMisspelt(t *testing.T) {
 	} {
 		_, err := r.Resolve(t.Context(), name)
 		assert.ErrorContains(t, err, want, name)
+	}
+	server.Close()
+	_, err := r.Resolve(t.Context(), "opnai:gpt-5")
+	assert.ErrorContains(t, err, "hint: did you mean openai:gpt-5? start it with", "Ollama is not to blame alone")
+	_, err = r.Resolve(t.Context(), "qwen3:4b")
+	assert.ErrorContains(t, err, "hint: start it with")
+}
+
+// TestWrongPath: an address without the path of its interface is the usual mistake; what a server says of it ends with
+// no mark where more follows.
+func TestWrongPath(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":{"message":"Not here."}}`, http.StatusNotFound)
+	}))
+	defer server.Close()
+	for _, c := range []struct{ kind, path, hint string }{
+		{servers.OpenAI, "", ": that of a server that speaks openai ends with /v1 as a rule"},
+		{servers.OpenAI, "/v1/", ""},
+		{servers.Anthropic, "/api", ": that of a server that speaks anthropic ends with /v1 as a rule"},
+		{servers.Gemini, "/v1", ": that of a server that speaks gemini ends with /v1beta as a rule"},
+		{servers.Ollama, "", ""},
+	} {
+		client, err := Open(servers.Server{Name: "lab", Kind: c.kind, URL: server.URL + c.path}, "")
+		require.NoError(t, err)
+		_, err = client.Offers(t.Context())
+		client.Close()
+		problem, hint := task.Explain(err)
+		assert.True(t, strings.HasSuffix(problem, " answered 404: Not here"), problem)
+		assert.Equal(t, "check the address in QQ_SERVER_lab"+c.hint, hint, c)
 	}
 }
 

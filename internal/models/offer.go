@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ollama/ollama/api"
-
 	"qq/internal/models/servers"
 )
 
@@ -50,7 +48,7 @@ func (c *Client) Offers(ctx context.Context) ([]Offer, error) {
 }
 
 // tagged returns the model that an Ollama server lists as tag, with what the server says about it.
-func (c *Client) tagged(ctx context.Context, tag api.ListModelResponse) Offer {
+func (c *Client) tagged(ctx context.Context, tag tag) Offer {
 	o, err := c.show(ctx, tag.Name)
 	if err != nil { // it is listed all the same
 		o = Offer{Model: c.named(tag.Name), chats: true}
@@ -67,13 +65,14 @@ func (c *Client) listedOffers(ctx context.Context) ([]Offer, error) {
 		return nil, err
 	}
 	var offers []Offer
+	owner := ""
 	for _, l := range all {
 		if o := c.offer(l); o.chats {
-			offers = append(offers, o)
+			offers, owner = append(offers, o), l.Owner
 		}
 	}
 	if len(offers) == 1 {
-		c.addProps(ctx, &offers[0])
+		c.addProps(ctx, &offers[0], owner)
 	}
 	slices.SortStableFunc(offers, func(a, b Offer) int { return b.created.Compare(a.created) })
 	return offers, nil

@@ -71,3 +71,12 @@ type unbounded struct{ client *Client }
 func (u unbounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return u.client.transport.Stream(u.client.keyed(req))
 }
+
+// keyed returns req with the key of the server, if there is one. Ollama's own client knows no keys.
+func (c *Client) keyed(req *http.Request) *http.Request {
+	if c.key != "" {
+		req = req.Clone(req.Context())
+		c.dialect.Authorize(req.Header, c.key)
+	}
+	return req
+}

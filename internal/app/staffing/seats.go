@@ -1,6 +1,7 @@
 package staffing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,7 +120,8 @@ type Telling struct {
 func (l Telling) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	res := l.Stager.Launch(ctx, job, p)
 	if res.Fallback > 0 {
-		l.Desk.once("%s answers instead of a model that cannot be had", res.Model)
+		wanted := cmp.Or(l.Desk.ModelName(job.Task), l.Desk.Settings.Model)
+		l.Desk.once("%s answers instead of %s, which cannot be had", res.Model, wanted)
 	}
 	return res
 }

@@ -21,6 +21,8 @@ func TestStreams(t *testing.T) {
 		{ID: "c2", Name: "now", Arguments: json.RawMessage(`{}`)},
 	}
 	one := calls[:1]
+	signed := []tool.Call{calls[0], calls[1]}
+	signed[0].Signature = `[{"type":"thinking","thinking":"hm","signature":"x"}]`
 	same := []tool.Call{calls[0], {ID: "c1", Name: "now", Arguments: calls[1].Arguments}}
 	twice := []tool.Call{calls[0], {ID: "c2", Name: "read", Arguments: calls[1].Arguments}}
 	for name, tt := range map[string]struct {
@@ -47,6 +49,11 @@ more`, text, "", nil, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 
 		"openai, reasoning_content": {OpenAI{}, `{"choices":[{"delta":{"reasoning_content":"h"}}]}
 {"choices":[{"delta":{"reasoning_content":"m"}}]}
 {"choices":[{"delta":{"content":"Größe 1"},"finish_reason":"stop"}]}`, text, "hm", nil, task.Usage{}, llm.StopEnd},
+		"openai, Mistral thinks": {OpenAI{}, `{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"h"}]}]}}]}
+{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"m"}]},{"type":"text","text":"Größe"}]}}]}
+{"choices":[{"delta":{"content":" 1"},"finish_reason":"model_length"}]}`, text, "hm", nil, task.Usage{}, llm.StopLength},
+		"openai, the cache of DeepSeek": {OpenAI{}, `{"choices":[{"delta":{"content":"Größe 1"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_cache_hit_tokens":5,"prompt_cache_miss_tokens":2}}`,
+			text, "", nil, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 5}, llm.StopEnd},
 		"openai, reasoning, and both": {OpenAI{}, `{"choices":[{"delta":{"reasoning":"h"}}]}
 {"choices":[{"delta":{"reasoning":"m","reasoning_content":"m"}}]}
 {"choices":[{"delta":{"content":"Größe 1"},"finish_reason":"stop"}]}`, text, "hm", nil, task.Usage{}, llm.StopEnd},
@@ -112,7 +119,7 @@ more`, text, "", nil, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 
 {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":":\"a\"}"}}
 {"type":"content_block_start","index":3,"content_block":{"type":"tool_use","id":"c2","name":"now","input":{}}}
 {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":3}}
-{"type":"message_stop"}`, text, "hm", calls, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 4}, llm.StopEnd},
+{"type":"message_stop"}`, text, "hm", signed, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 4}, llm.StopEnd},
 		"anthropic, whole inputs": {Anthropic{}, `{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"c1","name":"read","input":{"path":"a"}}}
 {"type":"message_delta","delta":{"stop_reason":"max_tokens"}}
 {"type":"message_stop"}`, "", "", one, task.Usage{}, llm.StopLength},

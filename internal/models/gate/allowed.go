@@ -123,13 +123,8 @@ func (g *Gate) Found(err error) {
 	defer g.unlock()
 	b := g.breakers.server
 	v, _ := verdicts(r)
-	switch {
-	case v == answered && b.opened > 0:
-		b.circuit.HalfOpen()
-	case b.left() > 0:
+	if v != answered && b.left() > 0 {
 		return
-	case b.opened > 0:
-		b.admits() // it is the trial
 	}
 	for range failuresToOpen {
 		g.sent++

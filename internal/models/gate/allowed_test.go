@@ -168,7 +168,9 @@ func TestQuota(t *testing.T) {
 				m := &model{ends: []error{quota(tt.after), quota(tt.after)}}
 				start := time.Now()
 				_, err := Retrying(m, "m", entry{g}, Policy{}).Chat(t.Context(), llm.Request{}, nil)
-				require.Len(t, said.take(), 1+len(m.waits())/2)
+				lines := said.take()
+				require.Len(t, lines, 1+len(m.waits())/2)
+				assert.Equal(t, tt.waits == quotaAgain, strings.Contains(lines[0], "does not say until when"))
 				if tt.waits > 0 {
 					require.NoError(t, err, "it needs no retry for that")
 					assert.Equal(t, 2*tt.waits, time.Since(start))
@@ -178,7 +180,7 @@ func TestQuota(t *testing.T) {
 				assert.EqualError(t, demand(t, err, llm.Quota), "you have no more")
 				assert.Len(t, m.sent, 1, "it is not asked again")
 				assert.Equal(t, "the quota of lab is used up", g.UsedUp())
-				assert.Contains(t, demand(t, g.Refusal("other"), llm.Quota).Hint, "--on-quota wait")
+				assert.Contains(t, demand(t, g.Refusal("other"), llm.Quota).Hint, "with --fallback, or wait with --on-quota wait")
 				assert.Zero(t, g.Ready("other"), "to be refused")
 				assert.Nil(t, g.Try("other", nil))
 			})

@@ -67,6 +67,9 @@ type Config struct {
 	// Notes hears once about each event: requests are held back, a breaker has
 	// opened or closed. Nil means nobody listens.
 	Notes Notes
+	// Waits hears instead that requests wait for the reset of a quota: the agent of such a request says nothing of it,
+	// as it does of a repeated one. Nil is Notes.
+	Waits Notes
 }
 
 // Notes passes messages on to a person.
@@ -107,6 +110,7 @@ type Gate struct {
 // message is what the gate reports after it has unlocked: a note for a person, or to the Clocked
 // of a request how long the request has waited at the server.
 type message struct {
+	to     Notes
 	note   string
 	who    Clocked
 	behind time.Duration
@@ -254,7 +258,7 @@ func (g *Gate) unlock() {
 		case m.who != nil:
 			m.who.Behind(m.behind)
 		case m.note != "":
-			g.config.Notes.Note("%s", m.note)
+			m.to.Note("%s", m.note)
 		}
 		for _, o := range m.serve {
 			o.again()
@@ -264,8 +268,13 @@ func (g *Gate) unlock() {
 
 // note collects a message, which unlock delivers. The caller holds g.mu.
 func (g *Gate) note(format string, args ...any) {
-	if g.config.Notes != nil {
-		g.after = append(g.after, message{note: fmt.Sprintf(format, args...)})
+	g.tell(g.config.Notes, fmt.Sprintf(format, args...))
+}
+
+// tell is note for those who listen at to, which may be nil.
+func (g *Gate) tell(to Notes, note string) {
+	if to != nil {
+		g.after = append(g.after, message{to: to, note: note})
 	}
 }
 

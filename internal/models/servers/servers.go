@@ -115,6 +115,17 @@ func IsHere(u *url.URL) bool {
 	return host == "localhost" || host == "" || err == nil && (addr.IsLoopback() || addr.IsUnspecified())
 }
 
+// UsualPath returns how the addresses of servers of this kind end as a rule; it may be empty.
+func (s Server) UsualPath() string {
+	switch s.Kind {
+	case OpenAI, Anthropic:
+		return "/v1"
+	case Gemini:
+		return "/v1beta"
+	}
+	return ""
+}
+
 // Setting returns the name of the setting with the address of s.
 func (s Server) Setting() string {
 	if s.Name == Ollama {
