@@ -36,7 +36,8 @@ var floors = [][]string{
 		"internal/approval/rules/gitconfig", "internal/app/command/pipe", "internal/taskfile/prose",
 		"internal/taskfile/locate", "internal/taskfile/until",
 		"internal/app/command/vocabulary", "internal/app/columns",
-		"internal/standin/form", "internal/models/dialect/think",
+		"internal/standin/form", "internal/models/dialect/think", "internal/models/dialect/schema",
+		"internal/models/dialect/callid",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",

@@ -163,7 +163,7 @@ func (b *backend) send(
 	if f, ok := errors.AsType[*dialect.Failure](err); ok {
 		kind = f.Kind
 	}
-	if kind == llm.ContextOverflow || kind == llm.Rejected && isTooLong(err.Error()) {
+	if kind == llm.ContextOverflow || kind == llm.Rejected && wire.IsTooLong(err.Error()) {
 		return overflow(llm.OneLine(err.Error()), &llm.Error{Err: err})
 	}
 	return &llm.Error{Kind: kind, Err: err, Hint: whenUsedUp(kind),

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"slices"
 	"strings"
 
 	"qq/internal/models/gate"
@@ -15,22 +14,8 @@ import (
 	"qq/pkg/llm"
 )
 
-// isTooLong reports whether text says that a prompt does not fit. The servers that say it by a class are known by that,
-// see [llm.IsOverflow]. Of the others the status is 400 and the class is that of every bad request, so only the text
-// tells them apart.
-func isTooLong(text string) bool {
-	return slices.ContainsFunc([]string{
-		"exceeds the context length",           // Ollama 0.17
-		"exceeds the available context size",   // llama.cpp, and Ollama where it passes that on
-		"maximum context length",               // vLLM, DeepSeek, OpenRouter
-		"prompt is too long",                   // Anthropic
-		"exceeds the maximum number of tokens", // Gemini
-		"too large for model with",             // Mistral
-	}, func(words string) bool { return strings.Contains(text, words) })
-}
-
-// noCredit is part of the text by which Anthropic says that nothing is paid for. Its documentation has a class for that,
-// but what it sends is that of every bad request.
+// noCredit is part of the text by which Anthropic says that nothing is paid for. Its documentation has a class for
+// that, but what it sends is that of every bad request.
 const noCredit = "credit balance is too low"
 
 // explain converts the error of a request to an [*llm.Error], or to the cause of ctx if ctx has
@@ -85,7 +70,7 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 		}
 	case f.Status == http.StatusNotFound:
 		e.Hint = c.whenElsewhere()
-	case f.Kind == llm.ContextOverflow, f.Status == http.StatusBadRequest && isTooLong(f.Text):
+	case f.Kind == llm.ContextOverflow, f.Status == http.StatusBadRequest && wire.IsTooLong(f.Text):
 		return overflow(f.Text, e)
 	case f.Kind == llm.Quota, f.Status == http.StatusBadRequest && c.server.Kind == servers.Anthropic &&
 		strings.Contains(f.Text, noCredit):

@@ -104,7 +104,7 @@ func Best(offers []Offer) (best Offer, ok bool) {
 	var may, first []Offer
 	for _, o := range offers {
 		switch {
-		case o.Kind == servers.Ollama && o.Remote != "", o.ToolCalls == nil && isSpecial(o.Name):
+		case o.Kind == servers.Ollama && o.Remote != "", o.ToolCalls == nil && servers.IsSpecial(o.Name):
 		case o.ToolCalls != nil && *o.ToolCalls:
 			return o, true
 		case o.ToolCalls == nil:
@@ -117,20 +117,6 @@ func Best(offers []Offer) (best Offer, ok bool) {
 		return all[0], true
 	}
 	return Offer{}, false
-}
-
-// isSpecial reports whether a model is probably not for chats, by its name. It is a guess, for servers that do not say
-// what their models can do.
-func isSpecial(name string) bool {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r < 'a' || r > 'z' })
-	return slices.ContainsFunc(words, func(word string) bool {
-		switch word {
-		case "audio", "realtime", "image", "tts", "transcribe", "whisper", "dall", "sora", "embed", "embedding",
-			"embeddings", "moderation", "ocr", "babbage", "davinci", "rerank", "reranker", "guard":
-			return true
-		}
-		return false
-	})
 }
 
 // Seen returns whether the model sees images; nil if the server does not say.

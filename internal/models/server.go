@@ -19,7 +19,7 @@ func dialectOf(s servers.Server, base *url.URL) (dialect.Dialect, error) {
 	case servers.OpenAI:
 		return dialect.OpenAI{Vendor: dialect.VendorAt(base.Hostname())}, nil
 	case servers.Anthropic:
-		return dialect.Anthropic{Described: base.Hostname() == anthropicHost}, nil
+		return dialect.Anthropic{Own: base.Hostname() == anthropicHost}, nil
 	case servers.Gemini:
 		return dialect.Gemini{}, nil
 	}

@@ -183,10 +183,10 @@ func TestDialectOf(t *testing.T) {
 		"https://api.openai.com/v1":       dialect.OpenAI{Vendor: dialect.OpenAIOwn},
 		"https://api.mistral.ai/v1":       dialect.OpenAI{Vendor: dialect.Mistral},
 		"http://127.0.0.1:8080/v1":        dialect.OpenAI{},
-		"https://api.anthropic.com/v1":    dialect.Anthropic{Described: true},
+		"https://api.anthropic.com/v1":    dialect.Anthropic{Own: true},
 		"http://127.0.0.1:11434/v1":       dialect.Anthropic{},
 		"https://gemini.example.com/v1":   dialect.Gemini{},
-		"https://api.anthropic.com:81/v1": dialect.Anthropic{Described: true},
+		"https://api.anthropic.com:81/v1": dialect.Anthropic{Own: true},
 	} {
 		kind := map[string]string{"OpenAI": servers.OpenAI, "Anthropic": servers.Anthropic, "Gemini": servers.Gemini}
 		name := reflect.TypeOf(want).Name()

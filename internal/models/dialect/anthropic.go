@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"qq/internal/models/dialect/callid"
+	"qq/internal/models/dialect/schema"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
 )
@@ -14,8 +16,9 @@ import (
 // Anthropic is the dialect of Anthropic's messages, which Ollama speaks too. Source: its API reference, version
 // 2023-06-01.
 type Anthropic struct {
-	// Described says that the server refuses calls in the conversation of tools that the request does not describe.
-	Described bool
+	// Own says that the server is one of Anthropic's own: it holds answers to a schema, lets no tool be forced for its
+	// newest models, and refuses calls of tools that the request does not describe.
+	Own bool
 }
 
 var _ Dialect = Anthropic{}
@@ -33,6 +36,16 @@ type messagesRequest struct {
 	MaxTokens  int             `json:"max_tokens"`
 	Stream     bool            `json:"stream"`
 	ToolChoice *toolChoice     `json:"tool_choice,omitempty"`
+	Output     *outputConfig   `json:"output_config,omitempty"`
+}
+
+type outputConfig struct {
+	Format outputFormat `json:"format"`
+}
+
+type outputFormat struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
 }
 
 type messagesTool struct {
@@ -79,8 +92,8 @@ type cacheControl struct {
 	Type string `json:"type"`
 }
 
-// answerTool is the tool by which the model gives an answer that a schema describes: the server holds calls to the
-// schema of their tool. No other tool has that name.
+// answerTool is the tool by which the model gives an answer that a schema describes, where the server does not hold the
+// answer itself to it. No other tool has that name.
 const answerTool = "give_answer"
 
 // Authorize implements [Dialect].
@@ -91,7 +104,7 @@ func (d Anthropic) Encode(ask *Ask) (path string, body []byte, err error) {
 	if err := checkSchema(ask); err != nil {
 		return "", nil, err
 	}
-	if ask.Schema != nil && !isObject(ask.Schema) { // no tool can give another answer
+	if ask.Schema != nil && !schema.IsObject(ask.Schema) { // no tool can give another answer
 		ask = ask.InWords()
 	}
 	req := messagesRequest{Model: ask.Model, MaxTokens: ask.Limit, Stream: true}
@@ -118,8 +131,12 @@ func (d Anthropic) Encode(ask *Ask) (path string, body []byte, err error) {
 			req.Messages = append(req.Messages, messagesTurn{role, blocks})
 		}
 	}
+	if last := len(req.Messages) - 1; last >= 0 && len(ask.Tools) > 0 { // the next request repeats all of this
+		blocks := req.Messages[last].Content
+		blocks[len(blocks)-1].Cache = &cacheControl{"ephemeral"}
+	}
 	tools := ask.Tools
-	if used := usedTools(ask); d.Described && len(used) > 0 {
+	if used := usedTools(ask); d.Own && len(used) > 0 {
 		tools, req.ToolChoice = used, &toolChoice{Type: "none"}
 	}
 	for _, spec := range tools {
@@ -129,7 +146,11 @@ func (d Anthropic) Encode(ask *Ask) (path string, body []byte, err error) {
 		}
 		req.Tools = append(req.Tools, messagesTool{spec.Name, spec.Description, parameters})
 	}
-	if ask.Schema != nil {
+	switch {
+	case ask.Schema == nil:
+	case d.Own:
+		req.Output = &outputConfig{outputFormat{"json_schema", schema.Closed(ask.Schema)}}
+	default:
 		req.Tools = append(req.Tools, messagesTool{answerTool, "Gives the answer.", ask.Schema})
 		req.ToolChoice = &toolChoice{"tool", answerTool}
 	}
@@ -173,7 +194,7 @@ func messagesBlocks(m *llm.Message, withThinking bool) (blocks []messagesBlock, 
 		blocks = append(blocks, messagesBlock{Type: "text", Text: m.Content})
 	}
 	if isResult {
-		result := messagesBlock{Type: "tool_result", ToolUseID: messagesID(m.CallID)}
+		result := messagesBlock{Type: "tool_result", ToolUseID: callid.Anthropic(m.CallID)}
 		switch {
 		case len(blocks) > 0:
 			result.Content = blocks
@@ -190,19 +211,10 @@ func messagesBlocks(m *llm.Message, withThinking bool) (blocks []messagesBlock, 
 		if withThinking && i > 0 {
 			blocks = append(blocks, keptThinking(c.Signature)...)
 		}
-		blocks = append(blocks, messagesBlock{Type: "tool_use", ID: messagesID(c.ID), Name: c.Name, Input: arguments})
+		id := callid.Anthropic(c.ID)
+		blocks = append(blocks, messagesBlock{Type: "tool_use", ID: id, Name: c.Name, Input: arguments})
 	}
 	return blocks, nil
-}
-
-// messagesID returns the id of a call with characters that the server takes. The id may come from another server.
-func messagesID(id string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x80 && (r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z') {
-			return r
-		}
-		return '_'
-	}, id)
 }
 
 // messagesEvent is one event of a stream.
@@ -329,12 +341,4 @@ func (a *Answer) stopped() error {
 	}
 	a.close()
 	return nil
-}
-
-// isObject reports whether schema describes an object.
-func isObject(schema json.RawMessage) bool {
-	var root struct {
-		Type string `json:"type"`
-	}
-	return json.Unmarshal(schema, &root) == nil && root.Type == "object"
 }

@@ -3,10 +3,10 @@ package dialect
 import (
 	"cmp"
 	"encoding/json"
-	"hash/fnv"
-	"strconv"
 	"strings"
 
+	"qq/internal/models/dialect/callid"
+	"qq/internal/models/dialect/schema"
 	"qq/pkg/llm"
 )
 
@@ -49,7 +49,7 @@ func (v Vendor) adapt(ask *Ask, req *completionRequest) *Ask {
 	case DeepSeek: // it has no schemas
 		if ask.Schema != nil {
 			req.Format = nil
-			if isObject(ask.Schema) {
+			if schema.IsObject(ask.Schema) {
 				req.Format = &responseFormat{Type: "json_object"}
 			}
 			return ask.InWords()
@@ -82,26 +82,13 @@ func (v Vendor) add(messages []completionMessage, out completionMessage, m *llm.
 			messages = append(messages, completionMessage{Role: string(llm.Assistant), Content: &seen})
 		}
 		for i := range out.Calls {
-			out.Calls[i].ID = mistralID(out.Calls[i].ID)
+			out.Calls[i].ID = callid.Mistral(out.Calls[i].ID)
 		}
 		if out.CallID != "" {
-			out.CallID = mistralID(out.CallID)
+			out.CallID = callid.Mistral(out.CallID)
 		}
 	}
 	return append(messages, out)
-}
-
-// mistralID returns the id of a call as Mistral takes it: nine letters or digits. The id may come from another server.
-func mistralID(id string) string {
-	const length = 9
-	const taken = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	if len(id) == length && strings.Trim(id, taken) == "" {
-		return id
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id))
-	text := strings.Repeat("0", length) + strconv.FormatUint(h.Sum64(), 36)
-	return text[len(text)-length:]
 }
 
 // reasoningDetail is thinking as OpenRouter writes it: a text, a summary, or data that only the model can read.

@@ -92,10 +92,6 @@ func TestMistral(t *testing.T) {
 	assert.Equal(t, first, body.Messages[3].CallID)
 	assert.Equal(t, "AbCdE1234", body.Messages[4].CallID)
 	assert.Equal(t, "AbCdE1234", body.Messages[2].Calls[1].ID)
-	assert.NotEqual(t, mistralID("call_1"), mistralID("call_2"))
-	for _, id := range []string{"", "a", "toolu_01A09q90qw90lq917835lq9", "é12345678"} {
-		assert.Regexp(t, "^[a-zA-Z0-9]{9}$", mistralID(id))
-	}
 }
 
 // A server without schemas is asked in words.
@@ -109,6 +105,9 @@ func TestSchemaInWords(t *testing.T) {
 	}{
 		{OpenAI{}, object, false, `"json_schema"`}, {OpenAI{DeepSeek}, object, true, `"response_format":{"type":"json_object"}`},
 		{OpenAI{DeepSeek}, list, true, ""}, {Anthropic{}, object, false, `"give_answer"`}, {Anthropic{}, list, true, ""},
+		{Anthropic{Own: true}, object, false, `"output_config":{"format":{"type":"json_schema","schema":` +
+			`{"additionalProperties":false,"properties":{},"type":"object"}`},
+		{Anthropic{Own: true}, list, true, ""},
 		{Gemini{}, list, false, `"responseJsonSchema"`},
 	} {
 		r := llm.Request{System: "Be brief.", Schema: json.RawMessage(tt.schema)}
@@ -190,7 +189,7 @@ func TestThinkingGoesBack(t *testing.T) {
 	assert.Equal(t, []string{"text", "tool_use", "tool_use", "tool_use"}, turns[1], "the tools have changed")
 	assert.Zero(t, tools)
 	assert.Empty(t, choice)
-	_, tools, choice = blocksOf(t, Anthropic{Described: true}, without)
+	_, tools, choice = blocksOf(t, Anthropic{Own: true}, without)
 	assert.Equal(t, 1, tools)
 	assert.Equal(t, "none", choice)
 
@@ -237,4 +236,66 @@ func TestReasoningDetails(t *testing.T) {
 	a = NewAnswer(nil, 0)
 	require.NoError(t, takeAll(OpenAI{}, a, stream))
 	assert.Empty(t, a.Response().Message.Calls[0].Signature)
+}
+
+// What a model thinks is asked for; a message without anything is left out, because servers refuse it.
+func TestEmptyMessages(t *testing.T) {
+	r := llm.Request{Messages: []llm.Message{
+		{Role: llm.User, Content: "go"}, {Role: llm.Assistant}, {Role: llm.User, Content: "on"},
+		{Role: llm.Assistant, Content: "yes"}, {Role: llm.User, Content: "why?"}}}
+	turns, _, _ := blocksOf(t, Anthropic{}, r)
+	assert.Equal(t, [][]string{{"text", "text"}, {"text"}, {"text"}}, turns)
+	_, body, err := Gemini{}.Encode(&Ask{Request: r, Model: "m", Thinking: true})
+	require.NoError(t, err)
+	assert.Contains(t, string(body), `"contents":[{"role":"user","parts":[{"text":"go"},{"text":"on"}]},{"role":"model",`)
+	assert.Contains(t, string(body), `"thinkingConfig":{"includeThoughts":true}`)
+}
+
+// The whole conversation stays in the cache of Anthropic, if a further request is likely.
+func TestCacheOfTheConversation(t *testing.T) {
+	for tools, want := range map[int][]bool{0: {false, false}, 1: {false, true}} {
+		r := llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "a"}, {Role: llm.User, Content: "b"}}}
+		if tools > 0 {
+			r.Tools = []tool.Spec{{Name: "now", Parameters: json.RawMessage(`{"type":"object"}`)}}
+		}
+		_, raw, err := Anthropic{}.Encode(&Ask{Request: r, Model: "m"})
+		require.NoError(t, err)
+		var body messagesRequest
+		require.NoError(t, json.Unmarshal(raw, &body))
+		var marked []bool
+		for _, b := range body.Messages[0].Content {
+			marked = append(marked, b.Cache != nil)
+		}
+		assert.Equal(t, want, marked)
+	}
+	_, _, err := Anthropic{}.Encode(&Ask{Model: "m", Request: llm.Request{Tools: []tool.Spec{
+		{Name: "now", Parameters: json.RawMessage(`{"type":"object"}`)}}}})
+	require.NoError(t, err, "nothing was said")
+}
+
+// A first question has nothing that only a conversation with calls needs.
+func TestFirstQuestion(t *testing.T) {
+	for _, v := range []Vendor{OpenAIOwn, DeepSeek, Mistral, OpenRouter} {
+		text, body := bodyOf(t, OpenAI{v}, question("go"))
+		assert.Equal(t, "u", roles(body), v)
+		assert.NotContains(t, text, "tool", v)
+	}
+	r := called()
+	r.Schema = json.RawMessage(`{"type":"object"}`)
+	text, _ := bodyOf(t, OpenAI{OpenRouter}, r)
+	assert.NotContains(t, text, "tool_choice", "some refuse tools and a schema in one request")
+}
+
+// Details of thinking count in the size of an answer, however small they are.
+func TestDetailsAreBounded(t *testing.T) {
+	a := NewAnswer(nil, 100*callBytes)
+	for range 200 {
+		err := a.Take(OpenAI{OpenRouter}, []byte(`{"choices":[{"delta":{"reasoning_details":[{},{}]}}]}`))
+		if err != nil {
+			assert.ErrorIs(t, err, ErrTooLong)
+			assert.Less(t, len(a.details.whole)+len(a.details.texts), 120)
+			return
+		}
+	}
+	t.Fatal("it did not end")
 }

@@ -181,6 +181,11 @@ func statusFault(resp *http.Response) *Fault {
 	f.Allowed = allowanceOf(resp.Header, now)
 	f.RetryAfter = retryAfter(resp.Header, resp.StatusCode, f.Allowed, now)
 	f.describe(body)
+	if d := untilReset(resp.Header, now); f.Kind == llm.Busy && d > 0 && f.RetryAfter == 0 {
+		if f.RetryAfter = min(d, time.Hour); d > longestPace {
+			f.Kind = llm.Quota
+		}
+	}
 	if location := resp.Header.Get("Location"); location != "" && resp.StatusCode < 400 {
 		f.Text = "it redirects to " + llm.OneLine(location)
 	}
