@@ -91,3 +91,21 @@ func TestFallbackOfAnAgent(t *testing.T) {
 	assert.Equal(t, 2, e.code)
 	assert.Contains(t, e.errors, "nobody:x")
 }
+
+// TestFallbackThatSeesNothing: a task with an image goes on with a model that sees images, even if another model stands
+// before that, and answers a task without one.
+func TestFallbackThatSeesNothing(t *testing.T) {
+	w, spare := newServedWorld(t)
+	sees := standin.Start(t, standin.Models(standin.Model{
+		Name: standin.DefaultModel, Capabilities: []string{"completion", "tools", "vision"},
+	}))
+	w.set("OLLAMA_HOST=127.0.0.1:1", "QQ_SERVER_spare=ollama "+spare.URL, "QQ_SERVER_sees=ollama "+sees.URL,
+		"QQ_FALLBACK=spare:stand-in,sees:stand-in")
+	w.file("a.png", "\x89PNG\r\n\x1a\n\x00")
+	w.file("b.txt", "text\n")
+	e := w.run("batch", "--output-format", "jsonl", "-m", "what is this?", "b.txt", "a.png")
+	require.Equal(t, 0, e.code, e.out+e.errors)
+	lines := jsonLines(t, e.out)
+	assert.Equal(t, "spare:stand-in", lines[0]["model"])
+	assert.Equal(t, "sees:stand-in", lines[1]["model"])
+}

@@ -49,7 +49,9 @@ func TestKeyInErrors(t *testing.T) {
 				}
 				fmt.Fprintln(w, line)
 			},
-			"status of a pull": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "{%q:%q}\n", "status", key) },
+			"status of a pull": func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprintf(w, "{%q:%q}\n", "status", key)
+			},
 			"unknown model": func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, "/models") {
 					fmt.Fprintf(w, `{"data":[{"id":%q}],"models":[{"name":%q}]}`, key, key)

@@ -32,7 +32,8 @@ func (c *Client) Pull(ctx context.Context, name string, insecure bool) iter.Seq2
 		done := false
 		err := client.Pull(ctx, &api.PullRequest{Model: name, Insecure: insecure}, func(p api.ProgressResponse) error {
 			done = p.Status == "success"
-			if !yield(Pulled{Status: c.withoutKey(p.Status), Digest: p.Digest, Done: p.Completed, Total: p.Total}, nil) {
+			status := c.withoutKey(p.Status)
+			if !yield(Pulled{Status: status, Digest: p.Digest, Done: p.Completed, Total: p.Total}, nil) {
 				return errStopped
 			}
 			return nil

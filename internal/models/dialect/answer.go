@@ -48,10 +48,10 @@ func NewAnswer(yield func(llm.Chunk), most int) *Answer { return &Answer{yield: 
 var ErrTooLong = errors.New("the answer is too long")
 
 // lineBytes and callBytes are how many bytes a line and a tool call count besides their texts, so that a stream of
-// empty ones ends too.
+// empty ones ends too. A piece of a call is compared with all calls before it: there must be few thousand of them.
 const (
 	lineBytes = 4
-	callBytes = 64
+	callBytes = 1 << 10
 )
 
 // Asked notes that the request is sent now.

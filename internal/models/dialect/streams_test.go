@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -270,4 +271,19 @@ func TestNoEndMark(t *testing.T) {
 func anthropicEnd(reason string) string {
 	return `{"type":"message_delta","delta":{"stop_reason":"` + reason + `"}}
 {"type":"message_stop"}`
+}
+
+// TestManyCalls: an answer of calls without end is cut after some thousand of them. A hundred thousand took a minute of
+// work.
+func TestManyCalls(t *testing.T) {
+	a := NewAnswer(nil, 8<<20)
+	n := 0
+	for ; n < 100_000; n++ {
+		if err := a.Take(OpenAI{}, fmt.Appendf(nil, `{"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"c%d","function":`+
+			`{"name":"r","arguments":"{}"}}]}}]}`, n, n)); err != nil {
+			require.ErrorIs(t, err, ErrTooLong)
+			break
+		}
+	}
+	assert.InDelta(t, 8<<10, n, 500)
 }

@@ -18,9 +18,9 @@
 // the request until the limit, the pace, the Retry-After of the server and the breakers admit it. A request that was
 // refused by an open breaker and has a retry left calls Enter with again set: it is then queued until the trial
 // request. A request that another model can answer is refused, too, while the server wants no requests for longer than
-// half a minute. Leave counts the tokens, updates the limit and the breakers, and then admits or refuses queued requests.
-// After a Retry-After, an open breaker or for the reset of a quota a Backend waits in this queue, where the clocks of
-// its task are paused. Before other retries it waits outside of the queue.
+// half a minute. Leave counts the tokens, updates the limit and the breakers, and then admits or refuses queued
+// requests. After a Retry-After, an open breaker or for the reset of a quota a Backend waits in this queue, where the
+// clocks of its task are paused. Before other retries it waits outside of the queue.
 //
 // Promises: first come, first served, except that a request does not wait behind one that waits for the trial of
 // another model. A permit is given once; if its request has been cancelled, the next one gets it. No request stays
@@ -154,7 +154,7 @@ func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked)
 	if again {
 		since = g.breakers.generations(model)
 	}
-	w := &waiter{model: model, who: who, since: since, hurried: llm.InHurry(ctx), done: make(chan struct{})}
+	w := &waiter{model: model, who: who, since: since, hurried: llm.InHurry(ctx)}
 	if err := g.turnsAway(w, time.Now()); err != nil {
 		g.unlock()
 		return nil, err
@@ -163,6 +163,7 @@ func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked)
 		g.unlock()
 		return p, nil
 	}
+	w.done = make(chan struct{})
 	w.element = g.queue.PushBack(w)
 	g.serve() // sets the wake-up timer if this waiter needs one
 	g.unlock()
