@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/models/dialect"
+	"qq/internal/models/listing"
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
@@ -169,10 +170,10 @@ func TestVariant(t *testing.T) {
 	c, err := Open(servers.Server{Name: "openrouter", Kind: servers.OpenAI, URL: "https://openrouter.ai/api/v1"}, "")
 	require.NoError(t, err)
 	defer c.Close()
-	all := []listed{{ID: "x/y"}, {ID: "x/z:free"}}
+	all := []listing.Entry{{ID: "x/y"}, {ID: "x/z:free"}}
 	l, ok := c.unlisted(t.Context(), "x/y:nitro", all)
 	assert.True(t, ok)
-	assert.Equal(t, "x/y", l.id())
+	assert.Equal(t, "x/y", l.Name())
 	_, ok = c.unlisted(t.Context(), "x/z:nitro", all)
 	assert.False(t, ok)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/listing"
 	"qq/internal/models/servers"
 	"qq/internal/standin"
 	"qq/pkg/picture"
@@ -73,7 +74,7 @@ func TestVision(t *testing.T) {
 		if s.Name == "anthropic" {
 			client, err := Open(s, "")
 			require.NoError(t, err)
-			assert.Equal(t, yes, sight(client.offer(listed{ID: "m"}).Model))
+			assert.Equal(t, yes, sight(client.offer(listing.Entry{ID: "m"}).Model))
 		}
 	}
 }

@@ -180,7 +180,8 @@ func TestQuota(t *testing.T) {
 				assert.EqualError(t, demand(t, err, llm.Quota), "you have no more")
 				assert.Len(t, m.sent, 1, "it is not asked again")
 				assert.Equal(t, "the quota of lab is used up", g.UsedUp())
-				assert.Contains(t, demand(t, g.Refusal("other"), llm.Quota).Hint, "with --fallback, or wait with --on-quota wait")
+				assert.Contains(t, demand(t, g.Refusal("other"), llm.Quota).Hint,
+					"with --fallback, or wait with --on-quota wait")
 				assert.Zero(t, g.Ready("other"), "to be refused")
 				assert.Nil(t, g.Try("other", nil))
 			})
