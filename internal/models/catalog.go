@@ -34,6 +34,9 @@ func (c *Client) sees(a listing.Abilities) (images, known bool) {
 // offer returns what l says. A model of which it is not said whether it can call tools is offered them.
 func (c *Client) offer(l listing.Entry) Offer {
 	a := l.Abilities()
+	if c.server.NoTools {
+		a.Functions = new(false)
+	}
 	m := c.named(l.Name())
 	m.Remote, m.Thinking, m.Answer = c.base.Host, l.Thinking, l.Longest()
 	m.Context, m.Tools = cmp.Or(c.server.Context, l.Context()), a.Functions == nil || *a.Functions

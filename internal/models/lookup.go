@@ -91,7 +91,7 @@ func (c *Client) show(ctx context.Context, name string) (Offer, error) {
 		return o, nil
 	}
 	o.chats = slices.Contains(resp.Capabilities, "completion")
-	o.Tools = slices.Contains(resp.Capabilities, "tools")
+	o.Tools = slices.Contains(resp.Capabilities, "tools") && !c.server.NoTools
 	o.Thinking = slices.Contains(resp.Capabilities, "thinking")
 	o.ToolCalls = known(o.Tools)
 	return o, nil

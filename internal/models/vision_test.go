@@ -2,9 +2,12 @@ package models
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,7 +16,9 @@ import (
 	"qq/internal/models/listing"
 	"qq/internal/models/servers"
 	"qq/internal/standin"
+	"qq/pkg/llm"
 	"qq/pkg/picture"
+	"qq/pkg/tool"
 )
 
 // What a server says of images decides who sees: yes, no, or nobody knows.
@@ -90,6 +95,41 @@ func sight(m Model) string {
 		return "blind"
 	}
 	return "unknown"
+}
+
+// TestNoTools: a server that refuses requests with tools, such as vLLM without a parser for them, is asked without.
+func TestNoTools(t *testing.T) {
+	refusal := `{"error":{"message":"\"auto\" tool choice requires --enable-auto-tool-choice","code":400}}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case r.URL.Path == "/v1/models":
+			_, _ = io.WriteString(w, `{"data":[{"id":"m","max_model_len":4096}]}`)
+		case strings.Contains(string(body), `"tools"`):
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, refusal)
+		}
+	}))
+	defer server.Close()
+	for _, without := range []bool{false, true} {
+		s := servers.Server{Name: "s", Kind: servers.OpenAI, URL: server.URL + "/v1", NoTools: without}
+		client, err := Open(s, "")
+		require.NoError(t, err)
+		defer client.Close()
+		m, err := client.Find(t.Context(), "m")
+		require.NoError(t, err)
+		assert.Equal(t, !without, m.CallsTools())
+		if without {
+			continue
+		}
+		req := ask("hi")
+		req.Tools = []tool.Spec{{Name: "look", Parameters: json.RawMessage(`{"type":"object"}`)}}
+		_, err = client.Backend(m, Options{}).Chat(t.Context(), req, ignore)
+		e, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, err)
+		assert.Equal(t, llm.Rejected, e.Kind)
+		assert.Equal(t, "if it takes no requests with tools, write no-tools in QQ_SERVER_s", e.Hint)
+	}
 }
 
 func TestVisionOfOllama(t *testing.T) {

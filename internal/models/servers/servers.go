@@ -31,6 +31,8 @@ type Server struct {
 	Own     bool // a setting of the user names it
 	// Vision says that its models see images, where the server does not say it.
 	Vision bool
+	// NoTools says that requests with tools are refused there: agents work without them.
+	NoTools bool
 	// KeyName is the environment variable with the key, KeyCommand a command that prints it. At most one is set.
 	KeyName, KeyCommand string
 	Plain               bool // the key may go to a host of the internet without encryption
@@ -66,6 +68,9 @@ func (s Server) String() string {
 	}
 	if s.Vision {
 		text += " vision"
+	}
+	if s.NoTools {
+		text += " no-tools"
 	}
 	if s.Plain {
 		text += " plain"

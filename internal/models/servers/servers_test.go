@@ -19,6 +19,15 @@ func TestVisionIsAWord(t *testing.T) {
 	assert.EqualError(t, err, "sight is no option")
 }
 
+func TestNoToolsIsAWord(t *testing.T) {
+	s, err := Parse("lab", "openai http://10.0.0.7/v1 no-tools")
+	require.NoError(t, err)
+	assert.True(t, s.NoTools)
+	assert.Equal(t, "openai http://10.0.0.7/v1 no-tools", s.String())
+	_, err = Parse("lab", "openai http://10.0.0.7/v1 no-tools=1")
+	assert.EqualError(t, err, "the option no-tools takes no value")
+}
+
 // TestNamesOfServers: what stands before the colon in the name of a model of Ollama's is no server, or a model that is
 // named as Ollama names it would be asked for elsewhere.
 func TestNamesOfServers(t *testing.T) {
