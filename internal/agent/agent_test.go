@@ -94,6 +94,7 @@ func (l *line) Enter(context.Context, string, bool) (llm.Permit, error) {
 }
 func (*line) Allowed(llm.Allowance) {}
 func (*line) Active()               {}
+func (*line) Emit(event.Event)      {}
 func (l *line) Leave(r llm.Report)  { l.reports = append(l.reports, r) }
 
 // TestPromptTime: the time limit for writing a prompt starts when the request is sent. A
@@ -340,4 +341,27 @@ func TestWithoutDirectory(t *testing.T) {
 	problem, hint, _ := strings.Cut(r.Err(), "\nhint: ")
 	assert.Contains(t, problem, "open the working directory: ")
 	assert.Equal(t, "run qq in a directory that exists, or name one with -C", hint)
+}
+
+// TestHurry: a run that may go on with another model does not wait for one whose server is busy for long. One that has
+// begun to change something cannot go on with another, and waits.
+func TestHurry(t *testing.T) {
+	for acted, want := range map[bool][2]int{false: {1, 1}, true: {2, 0}} {
+		var asked [2]int
+		first := chat(func(context.Context, func(llm.Chunk)) error {
+			if asked[0]++; asked[0] == 1 {
+				return &llm.Error{Kind: llm.Busy, RetryAfter: time.Hour}
+			}
+			return nil
+		})
+		other := chat(func(context.Context, func(llm.Chunk)) error { asked[1]++; return nil })
+		r := &run{
+			Agent:   Agent{Model: first, Fallback: []Model{other}, Transcript: Nobody{}, Screen: Nobody{}},
+			parent:  &line{},
+			helpers: &helpers{}, acted: acted,
+		}
+		_, err := inTurn{r, 2}.Chat(t.Context(), llm.Request{}, nil)
+		require.NoError(t, err)
+		assert.Equal(t, want, asked, "acted: %v", acted)
+	}
 }

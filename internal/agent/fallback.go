@@ -40,15 +40,17 @@ func (r *run) model() Model {
 // effect: what was begun is ended by the same model, or not.
 func (r *run) goesOn(ctx context.Context, err error) bool {
 	e, ok := errors.AsType[*llm.Error](err)
-	if !ok || !e.Elsewhere() || ctx.Err() != nil || r.fallback == len(r.Fallback) {
-		return false
-	}
-	if r.acted || r.helpers.handed.Load() {
+	if !ok || !e.Elsewhere() || ctx.Err() != nil || !r.mayGoOn() {
 		return false
 	}
 	r.fallback++
 	r.note("%s: going on with %s", e.Problem, r.model())
 	return true
+}
+
+// mayGoOn reports whether the run may ask the next model: there is one, and nothing was done that has side effects.
+func (r *run) mayGoOn() bool {
+	return r.fallback < len(r.Fallback) && !r.acted && !r.helpers.handed.Load()
 }
 
 // through returns a backend that asks m. Each request waits for a slot at the model server, and is retried after
@@ -59,6 +61,6 @@ func (r *run) through(m Model, retries int) llm.Backend {
 		return m
 	}
 	return gate.Retrying(m, name, r.parent, gate.Policy{
-		Retries: retries, Repeats: r, Hasty: r.fallback < len(r.Fallback),
+		Retries: retries, Repeats: r, Hasty: r.mayGoOn(),
 	})
 }

@@ -32,6 +32,16 @@ func (w *wiring) remark(format string, args ...any) {
 	if w.several.Load() {
 		w.cfg.Person.Note(format, args...)
 	}
+	w.emit(format, args...)
+}
+
+// announce reports a wait that a single agent does not report itself.
+func (w *wiring) announce(format string, args ...any) {
+	w.cfg.Person.Note(format, args...)
+	w.emit(format, args...)
+}
+
+func (w *wiring) emit(format string, args ...any) {
 	w.stream.Emit(event.Event{
 		Type: event.SubAgentProgress, ExecutionID: w.cfg.ID, Depth: w.cfg.Settings.Depth,
 		Text: fmt.Sprintf(format, args...),

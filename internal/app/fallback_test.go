@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,9 @@ func TestFallback(t *testing.T) {
 	w.set("QQ_SERVER_spare=ollama "+spare.URL, "QQ_SERVER_away=ollama 127.0.0.1:1", "QQ_FALLBACK=away:x,spare:stand-in")
 	busy := standin.Start(t)
 	busy.Strike(standin.Rule{Fault: standin.Fault{Status: 503}})
-	for name, host := range map[string]string{"away": "127.0.0.1:1", "busy": busy.URL} {
+	long := standin.Start(t)
+	long.Strike(standin.Rule{Fault: standin.Fault{Status: 429, Header: http.Header{"Retry-After": {"3600"}}}})
+	for name, host := range map[string]string{"away": "127.0.0.1:1", "busy": busy.URL, "busy for long": long.URL} {
 		t.Run(name, func(t *testing.T) {
 			w := w.with("OLLAMA_HOST=" + host)
 			e := w.run("--output-format", "json", "hello")
@@ -36,6 +39,7 @@ func TestFallback(t *testing.T) {
 				assert.Equal(t, "spare:stand-in", l["model"])
 			}
 			assert.Contains(t, e.errors, "spare:stand-in")
+			assert.NotContains(t, e.errors, "a model that cannot be had", "it has a name")
 			assert.LessOrEqual(t, strings.Count(e.errors, "\n"), 6, "not for each task: %s", e.errors)
 			assert.Contains(t, w.run("runs", "list", "--json").out, `"spare:stand-in"`)
 		})
@@ -86,4 +90,22 @@ func TestFallbackOfAnAgent(t *testing.T) {
 	e = w.run("--fallback", "nobody:x", "hello")
 	assert.Equal(t, 2, e.code)
 	assert.Contains(t, e.errors, "nobody:x")
+}
+
+// TestFallbackThatSeesNothing: a task with an image goes on with a model that sees images, even if another model stands
+// before that, and answers a task without one.
+func TestFallbackThatSeesNothing(t *testing.T) {
+	w, spare := newServedWorld(t)
+	sees := standin.Start(t, standin.Models(standin.Model{
+		Name: standin.DefaultModel, Capabilities: []string{"completion", "tools", "vision"},
+	}))
+	w.set("OLLAMA_HOST=127.0.0.1:1", "QQ_SERVER_spare=ollama "+spare.URL, "QQ_SERVER_sees=ollama "+sees.URL,
+		"QQ_FALLBACK=spare:stand-in,sees:stand-in")
+	w.file("a.png", "\x89PNG\r\n\x1a\n\x00")
+	w.file("b.txt", "text\n")
+	e := w.run("batch", "--output-format", "jsonl", "-m", "what is this?", "b.txt", "a.png")
+	require.Equal(t, 0, e.code, e.out+e.errors)
+	lines := jsonLines(t, e.out)
+	assert.Equal(t, "spare:stand-in", lines[0]["model"])
+	assert.Equal(t, "sees:stand-in", lines[1]["model"])
 }

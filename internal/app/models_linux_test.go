@@ -100,7 +100,8 @@ func TestSetupPastedKey(t *testing.T) {
 	s.press("wrong\n")
 	e := s.wait()
 	assert.Equal(t, 1, e.code)
-	assert.Contains(t, e.out, "answered 401: wrong key")
+	assert.Contains(t, e.out, "answered 401: wrong key\n"+
+		"  hint: it is the key that you pasted; to paste another one: qq setup openai\n")
 
 	s = w.onTerminal("setup", "openai")
 	s.until("LAB_KEY: ")

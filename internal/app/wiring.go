@@ -121,7 +121,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
-		OnQuota: onQuota(set), Notes: notes(w.remark),
+		OnQuota: onQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
 	}, w.Desk)
 	w.Desk.Gates = w.gates
 	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})

@@ -418,6 +418,9 @@ func bad(s Setting, value, source string, err error) error {
 		if rest, ok := strings.CutPrefix(value, m.Word+":"); ok && near != "" {
 			near += ":" + rest
 		}
+		if near == "" && len(m.Known) > 0 && s.Kind == Model {
+			e.Hint += "; qq models lists the models of your servers"
+		}
 	}
 	e.Hint = spelling.DidYouMean(near) + e.Hint
 	return e

@@ -144,14 +144,43 @@ func (c *Config) model(value string) error {
 	case named:
 		return &servers.Mistake{Problem: "it names no model of " + server}
 	}
-	m := &servers.Mistake{
-		Problem: fmt.Sprintf("it is no model that qq knows (a model of Ollama is written %q)", "ollama:"+value),
-		Word:    server, Known: known,
+	return c.unknown(value, known)
+}
+
+// unknown says what is wrong with a value that is no model, and what may have been meant.
+func (c *Config) unknown(value string, known []string) *servers.Mistake {
+	if server, name, ok := strings.Cut(value, "/"); ok && name != "" && slices.Contains(known, server) {
+		hint := "write " + server + ":" + name
+		if server != servers.Ollama {
+			hint += ", or openrouter:" + value + " if OpenRouter serves it"
+		}
+		return &servers.Mistake{Problem: "behind the name of a server stands a colon, not a slash", Hint: hint}
 	}
-	if !ok {
-		m.Known = slices.Concat([]string{"auto", "extract"}, slices.Sorted(maps.Keys(c.Aliases)))
+	server, tag, tagged := strings.Cut(value, ":")
+	home, title := maker(value)
+	m := &servers.Mistake{
+		Problem: fmt.Sprintf("it is no model that qq knows (a model of %s is written %q)", title, home+":"+value),
+	}
+	switch {
+	case !tagged:
+		m.Word, m.Known = server, slices.Concat([]string{"auto", "extract"}, slices.Sorted(maps.Keys(c.Aliases)))
+	case tag != "latest" && strings.IndexAny(tag, "0123456789") != 0:
+		m.Word, m.Known = server, known // else it is a tag of Ollama's, and before it stands no server
 	}
 	return m
+}
+
+// maker returns the server that has models with such names, and how messages name it.
+func maker(model string) (server, title string) {
+	switch {
+	case strings.HasPrefix(model, "claude-"):
+		return servers.Anthropic, "Anthropic"
+	case strings.HasPrefix(model, "gemini-"):
+		return servers.Gemini, "Google"
+	case strings.HasPrefix(model, "gpt-") && !strings.HasPrefix(model, "gpt-oss"):
+		return servers.OpenAI, "OpenAI"
+	}
+	return servers.Ollama, "Ollama"
 }
 
 // Keyless returns environ without the keys of model servers: the variables that are said to have one, and others with

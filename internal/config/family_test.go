@@ -76,7 +76,20 @@ func TestFamilyMistakes(t *testing.T) {
 		{"QQ_ALIAS_a=openia:x", `QQ_ALIAS_a (environment) is "openia:x": it is no model that qq knows`,
 			"did you mean openai:x? accepted is "},
 		{"QQ_MODEL=openia:gpt-5", "it is no model that qq knows", "did you mean openai:gpt-5? accepted is auto, "},
+		{"QQ_MODEL=gpt-5", "it is no model that qq knows", "or an alias; qq models lists the models of your servers"},
 		{"QQ_MODEL=OpenAI:gpt-5", "it is no model that qq knows", "did you mean openai:gpt-5? "},
+		{"QQ_MODEL=llama3.2:3b", `(a model of Ollama is written "ollama:llama3.2:3b")`, "accepted is auto"},
+		{"QQ_MODEL=deepseek-r1:8b", `(a model of Ollama is written "ollama:deepseek-r1:8b")`, "accepted is auto"},
+		{"QQ_MODEL=mistral:latest", `(a model of Ollama is written "ollama:mistral:latest")`, "accepted is auto"},
+		{"QQ_MODEL=mistral:mistral-large", "it is no model that qq knows", "did you mean mistralai:mistral-large? "},
+		{"QQ_MODEL=gpt-4o", `(a model of OpenAI is written "openai:gpt-4o")`, "accepted is auto"},
+		{"QQ_MODEL=gpt-oss", `(a model of Ollama is written "ollama:gpt-oss")`, "accepted is auto"},
+		{"QQ_MODEL=claude-sonnet-4-5", `is written "anthropic:claude-sonnet-4-5")`, "accepted is auto"},
+		{"QQ_MODEL=gemini-2.5-flash", `is written "gemini:gemini-2.5-flash")`, "accepted is auto"},
+		{"QQ_MODEL=openai/gpt-oss-20b", "behind the name of a server stands a colon, not a slash",
+			"write openai:gpt-oss-20b, or openrouter:openai/gpt-oss-20b if OpenRouter serves it"},
+		{"QQ_MODEL=ollama/qwen3:4b", "behind the name of a server stands a colon", "write ollama:qwen3:4b"},
+		{"QQ_MODEL=hf.co/a/b:Q4", `is written "ollama:hf.co/a/b:Q4")`, "accepted is auto"},
 		{"QQ_MODEL=openai", "it names no model of openai", "accepted is auto, extract, SERVER:NAME"},
 		{"QQ_MODEL=openai:", "it names no model of openai", ""},
 		{"QQ_MODEL=fst|QQ_ALIAS_fast=ollama:x", "it is no model that qq knows", "did you mean fast? "},
@@ -87,6 +100,9 @@ func TestFamilyMistakes(t *testing.T) {
 		require.ErrorAs(t, err, &bad, c.env)
 		assert.Contains(t, bad.Problem, c.problem, c.env)
 		assert.Contains(t, bad.Hint, c.hint, c.env)
+		if strings.HasPrefix(c.hint, "accepted") {
+			assert.NotContains(t, bad.Hint, "did you mean", c.env)
+		}
 		assert.NotEmpty(t, bad.Hint)
 		assert.NotContains(t, err.Error(), "ABCDEFGH", c.env)
 		assert.Equal(t, 1, strings.Count(err.Error(), "\n"), c.env)

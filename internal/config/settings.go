@@ -136,8 +136,8 @@ func Settings() []Setting {
 		{Name: "QQ_SERVER_NAME", Default: None, Kind: Server, Checkout: Trusted, Family: true,
 			Doc: "a model server NAME for `NAME:MODEL`, such as `openai http://10.0.0.7:8000/v1 key=LAB_KEY`: " +
 				"`ollama`, `openai`, `anthropic` or `gemini`, its address, and `key=VARIABLE`, `context=TOKENS`, " +
-				"`plain`, `vision` if its models see images, or at the end `key_cmd=COMMAND`; a built-in name is " +
-				"replaced"},
+				"`plain`, `vision` if its models see images, `no-tools` if they call none, or at the end " +
+				"`key_cmd=COMMAND`; a built-in name is replaced"},
 		{Name: "QQ_ALIAS_NAME", Default: None, Kind: Model, Checkout: Trusted, Family: true,
 			Doc: "the model that `NAME` means, such as `ollama:qwen3:4b`"},
 		{Name: "QQ_MODEL", Default: "auto", Kind: Model, Flag: "model", Checkout: Harmless,

@@ -40,7 +40,7 @@ func (r *Resolver) auto(ctx context.Context) (Model, error) {
 	}
 	if r.Strict {
 		return Model{}, &task.Error{Status: task.Unavailable, Problem: e.Problem, Err: e,
-			Hint: e.Hint + "; or choose the built-in model with --model extract"}
+			Hint: e.Hint + "; or choose the built-in model with --model extract; qq setup looks for other servers"}
 	}
 	why := e.Problem + ": using the built-in extractive model (summaries, key points, keywords, outlines)"
 	r.replaced.Store(&why)

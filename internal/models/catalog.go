@@ -1,82 +1,29 @@
 package models
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
+	"qq/internal/models/dialect"
+	"qq/internal/models/listing"
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
 )
 
-// listed is a model as servers other than Ollama list it. What they say of it, and how that is called, differs.
-type listed struct {
-	ID   string `json:"id"`   // of chat completions and Anthropic
-	Name string `json:"name"` // of Gemini, with "models/" before it
-	// The size of its context: OpenRouter, vLLM, Groq and LM Studio, Mistral, Anthropic, Gemini, llama.cpp.
-	ContextLength    int `json:"context_length"`
-	MaxModelLen      int `json:"max_model_len"`
-	ContextWindow    int `json:"context_window"`
-	MaxContextLength int `json:"max_context_length"`
-	MaxInputTokens   int `json:"max_input_tokens"`
-	InputTokenLimit  int `json:"inputTokenLimit"`
-	Meta             struct {
-		Size int64 `json:"size"` // llama.cpp
-	} `json:"meta"`
-	// MaxTokens and OutputTokenLimit are the longest answer: Anthropic, Gemini.
-	MaxTokens        int `json:"max_tokens"`
-	OutputTokenLimit int `json:"outputTokenLimit"`
-	// Parameters are what OpenRouter takes for the model.
-	Parameters []string `json:"supported_parameters"`
-	// Methods are what Gemini offers for the model.
-	Methods  []string `json:"supportedGenerationMethods"`
-	Thinking bool     `json:"thinking"` // Gemini
-	// What servers call by the same name is not the same: these are read where they are as expected.
-	Created      json.RawMessage `json:"created"`      // seconds: OpenAI and those like it
-	Capabilities json.RawMessage `json:"capabilities"` // Anthropic, Mistral
-	Architecture json.RawMessage `json:"architecture"` // OpenRouter
-}
-
-// abilities are what Anthropic, Mistral and OpenRouter say that a model can do.
-type abilities struct {
-	Chat      *bool `json:"completion_chat"`  // Mistral
-	Functions *bool `json:"function_calling"` // Mistral
-	Vision    *bool `json:"vision"`           // Mistral
-	Images    struct {
-		Supported *bool `json:"supported"`
-	} `json:"image_input"` // Anthropic
-	Inputs []string `json:"input_modalities"` // OpenRouter
-}
-
-// abilities returns what the server says that the model can do.
-func (l listed) abilities() (a abilities) {
-	for _, said := range []json.RawMessage{l.Capabilities, l.Architecture} {
-		if err := json.Unmarshal(said, &a); err != nil {
-			continue // another server says something else there
-		}
-	}
-	if l.Parameters != nil {
-		a.Functions = known(slices.Contains(l.Parameters, "tools"))
-	}
-	if a.Vision = cmp.Or(a.Vision, a.Images.Supported); a.Inputs != nil {
-		a.Vision = known(slices.Contains(a.Inputs, "image"))
-	}
-	return a
-}
-
 // sees reports whether the model sees images, and whether that is known. All models that Anthropic and Google list see
 // them. Ollama speaks the dialect of Anthropic too, and does not say it there.
-func (c *Client) sees(a abilities) (images, known bool) {
+func (c *Client) sees(a listing.Abilities) (images, known bool) {
 	switch {
-	case c.server.Vision, c.server.Kind == servers.Gemini, c.base.Host == "api.anthropic.com":
+	case c.server.Vision, c.server.Kind == servers.Gemini, c.base.Hostname() == anthropicHost:
 		return true, true
 	case a.Vision != nil:
 		return *a.Vision, true
@@ -84,68 +31,54 @@ func (c *Client) sees(a abilities) (images, known bool) {
 	return false, false
 }
 
-// id returns the name by which requests name the model.
-func (l listed) id() string {
-	if l.ID != "" {
-		return l.ID
-	}
-	return strings.TrimPrefix(l.Name, "models/")
-}
-
-// embedding is how OpenAI and LM Studio begin the names of models that cannot chat.
-const embedding = "text-embedding-"
-
-// chats reports whether the model answers chats, as far as the server says.
-func (l listed) chats() bool {
-	a := l.abilities()
-	return (l.Methods == nil || slices.Contains(l.Methods, "generateContent")) && (a.Chat == nil || *a.Chat) &&
-		!strings.HasPrefix(l.id(), embedding)
-}
-
 // offer returns what l says. A model of which it is not said whether it can call tools is offered them.
-func (c *Client) offer(l listed) Offer {
-	a := l.abilities()
-	m := c.named(l.id())
-	m.Remote, m.Context, m.Thinking = c.base.Host, c.server.Context, l.Thinking
-	m.Answer, m.Tools = max(l.MaxTokens, l.OutputTokenLimit, 0), a.Functions == nil || *a.Functions
-	if m.Context == 0 {
-		m.Context = max(l.ContextLength, l.MaxModelLen, l.ContextWindow, l.MaxContextLength, l.MaxInputTokens,
-			l.InputTokenLimit, 0)
+func (c *Client) offer(l listing.Entry) Offer {
+	a := l.Abilities()
+	if c.server.NoTools {
+		a.Functions = new(false)
 	}
-	if m.Context > 1<<30 {
-		m.Context = 0 // implausible
-	}
+	m := c.named(l.Name())
+	m.Remote, m.Thinking, m.Answer = c.base.Host, l.Thinking, l.Longest()
+	m.Context, m.Tools = cmp.Or(c.server.Context, l.Context()), a.Functions == nil || *a.Functions
 	images, known := c.sees(a)
 	m.Vision, m.MaySee = images, !known
-	o := Offer{Model: m, ToolCalls: a.Functions, Size: l.Meta.Size, chats: l.chats()}
-	if seconds, err := strconv.ParseInt(string(l.Created), 10, 64); err == nil {
-		o.created = time.Unix(seconds, 0)
-	}
-	return o
+	return Offer{Model: m, ToolCalls: a.Functions, Size: l.Meta.Size, chats: l.Chats(), created: l.Made()}
 }
 
 // get reads the JSON at path into v.
 func (c *Client) get(ctx context.Context, path string, v any) error {
-	u, header, err := c.sign(ctx, http.MethodGet, path)
+	return c.read(ctx, http.MethodGet, path, nil, v, "")
+}
+
+// read sends body to path, and reads the JSON of the reply into v. model is the name of the model that is asked for,
+// or "".
+func (c *Client) read(ctx context.Context, method, path string, body []byte, v any, model string) error {
+	u, header, err := c.sign(ctx, method, path)
 	if err != nil {
 		return c.unsent(err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	req, err := http.NewRequestWithContext(ctx, method, u, bytes.NewReader(body))
 	if err != nil {
 		return c.unsent(err)
 	}
-	req.Header = header
+	if req.Header = header; body != nil {
+		header.Set("Content-Type", "application/json")
+	}
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		return c.explain(ctx, "", err)
+		return c.explain(ctx, model, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	reply, err := io.ReadAll(resp.Body)
 	if err == nil {
-		err = json.Unmarshal(body, v)
+		err = json.Unmarshal(reply, v)
+	}
+	odd, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if ok && strings.Contains(odd.Field, ".") { // within the description of one model: only that is not known
+		return nil
 	}
 	if err != nil {
-		return c.explain(ctx, "", err)
+		return c.explain(ctx, model, err)
 	}
 	return nil
 }
@@ -154,16 +87,16 @@ func (c *Client) get(ctx context.Context, path string, v any) error {
 const mostPages = 20
 
 // catalog returns the models that a server other than Ollama lists.
-func (c *Client) catalog(ctx context.Context) ([]listed, error) {
-	var all []listed
+func (c *Client) catalog(ctx context.Context) ([]listing.Entry, error) {
+	var all []listing.Entry
 	next := ""
 	for range mostPages {
 		var page struct {
-			Data   []listed `json:"data"`
-			Models []listed `json:"models"`        // Gemini
-			Next   string   `json:"nextPageToken"` // Gemini
-			More   bool     `json:"has_more"`      // Anthropic
-			Last   string   `json:"last_id"`
+			Data   []listing.Entry `json:"data"`
+			Models []listing.Entry `json:"models"`        // Gemini
+			Next   string          `json:"nextPageToken"` // Gemini
+			More   bool            `json:"has_more"`      // Anthropic
+			Last   string          `json:"last_id"`
 		}
 		if err := c.get(ctx, "models"+next, &page); err != nil {
 			return nil, err
@@ -178,10 +111,15 @@ func (c *Client) catalog(ctx context.Context) ([]listed, error) {
 		case page.More && page.Last != "":
 			next = "?after_id=" + url.QueryEscape(page.Last)
 		default:
-			return all, nil
+			return named(all), nil
 		}
 	}
-	return all, nil
+	return named(all), nil
+}
+
+// named returns the models of a list that have a name.
+func named(all []listing.Entry) []listing.Entry {
+	return slices.DeleteFunc(all, func(l listing.Entry) bool { return l.Name() == "" })
 }
 
 // look asks a server other than Ollama for the model of that name. An empty name means the only one.
@@ -191,27 +129,52 @@ func (c *Client) look(ctx context.Context, name string) (Offer, error) {
 		return Offer{}, err
 	}
 	if name == "" && len(all) == 1 {
-		name = all[0].id()
+		name = all[0].Name()
 	}
-	i := slices.IndexFunc(all, func(l listed) bool { return l.id() == name })
+	i := slices.IndexFunc(all, func(l listing.Entry) bool { return l.Name() == name })
 	if i < 0 { // Ollama lists names with their tag
-		i = slices.IndexFunc(all, func(l listed) bool { return l.id() == name+":latest" })
+		i = slices.IndexFunc(all, func(l listing.Entry) bool { return l.Name() == name+":latest" })
 	}
 	if i < 0 {
+		if l, ok := c.unlisted(ctx, name, all); ok {
+			o := c.offer(l)
+			o.Name = name
+			return o, nil
+		}
 		return Offer{}, c.discreet(&llm.Error{Kind: llm.UnknownModel, Hint: c.has(all),
 			Problem: fmt.Sprintf("%s has no model %q", c.at(), name)})
 	}
 	o := c.offer(all[i])
-	c.addProps(ctx, &o)
+	c.addProps(ctx, &o, all[i].Owner)
 	return o, nil
 }
 
+// unlisted returns the model that name means at a server which does not list it: an alias of Anthropic, such as
+// claude-haiku-4-5, or a model of Google's that is not for everybody; of OpenRouter a variant, such as x/y:nitro, of a
+// model that is listed.
+func (c *Client) unlisted(ctx context.Context, name string, all []listing.Entry) (l listing.Entry, ok bool) {
+	switch {
+	case name == "":
+		return l, false
+	case c.server.Kind == servers.Anthropic, c.server.Kind == servers.Gemini:
+		err := c.get(ctx, "models/"+url.PathEscape(name), &l)
+		return l, err == nil && l.Name() != ""
+	case dialect.VendorAt(c.base.Hostname()) == dialect.OpenRouter:
+		before, _, _ := strings.Cut(name, ":")
+		i := slices.IndexFunc(all, func(l listing.Entry) bool { return l.Name() == before })
+		if i >= 0 {
+			return all[i], true
+		}
+	}
+	return l, false
+}
+
 // has returns a hint that names the models of a server.
-func (c *Client) has(all []listed) string {
+func (c *Client) has(all []listing.Entry) string {
 	var names []string
 	for _, l := range all {
-		if l.chats() {
-			names = append(names, c.server.Name+":"+l.id())
+		if l.Chats() {
+			names = append(names, c.server.Name+":"+l.Name())
 		}
 	}
 	return "the server has: " + shortList(names)
@@ -228,10 +191,14 @@ func shortList(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// addProps adds to o what llama.cpp says beside its interface for chats. Another server is asked only if it did not
-// say how large the context is.
-func (c *Client) addProps(ctx context.Context, o *Offer) {
-	if c.server.Kind != servers.OpenAI || o.Context > 0 {
+// llamaCPP is what llama.cpp says that it is.
+const llamaCPP = "llamacpp"
+
+// addProps adds to o what llama.cpp says beside its interface for chats. A server that does not say what it is, is
+// asked only if it did not say how large the context is, and one that is another not at all: that costs a request for
+// each prompt.
+func (c *Client) addProps(ctx context.Context, o *Offer, owner string) {
+	if c.server.Kind != servers.OpenAI || owner != llamaCPP && (owner != "" || o.Context > 0) {
 		return
 	}
 	var props struct {
@@ -249,7 +216,9 @@ func (c *Client) addProps(ctx context.Context, o *Offer) {
 	if at.get(ctx, "props", &props) != nil { // another server
 		return
 	}
-	o.Context = max(props.Settings.Context, 0)
+	if o.Context == 0 {
+		o.Context = max(props.Settings.Context, 0)
+	}
 	if sees := props.Modalities.Vision; sees != nil && o.MaySee {
 		o.Vision, o.MaySee = *sees, false
 	}

@@ -39,6 +39,7 @@ type backend struct {
 	dialect dialect.Dialect
 	model   Model
 	window  window
+	refusals
 }
 
 var _ llm.Backend = (*backend)(nil)
@@ -66,7 +67,7 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	if err != nil {
 		return llm.Response{}, err
 	}
-	ask := &dialect.Ask{Request: r, Model: b.model.Name, Thinking: b.model.Thinking}
+	ask := b.taken(&dialect.Ask{Request: r, Model: b.model.Name, Thinking: b.model.Thinking})
 	for {
 		ask.Context, ask.Limit = size, b.limit(r.MaxTokens, size, corrected+images)
 		a := dialect.NewAnswer(yield, max(minAnswer, answerContexts*bytesPerToken*max(size, b.model.Context)))
@@ -80,6 +81,11 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 		case isKind(err, llm.ContextOverflow):
 			if next, ok := b.window.grow(size); ok {
 				size = next
+				continue
+			}
+		default:
+			if next := b.refused(ask, err); next != nil {
+				ask = next
 				continue
 			}
 		}
@@ -135,9 +141,9 @@ func (b *backend) send(
 	defer reply.Close()
 	err = b.read(reply, a)
 	a.Finish()
+	a.Believe(ask.Context, len(body), tokens)
 	switch {
 	case a.Ended():
-		a.Believe(ask.Context, len(body), tokens)
 		drain(reply)
 		return nil
 	case ctx.Err() != nil:
@@ -156,6 +162,9 @@ func (b *backend) send(
 	kind := llm.BrokenStream
 	if f, ok := errors.AsType[*dialect.Failure](err); ok {
 		kind = f.Kind
+	}
+	if kind == llm.ContextOverflow || kind == llm.Rejected && wire.IsTooLong(err.Error()) {
+		return overflow(llm.OneLine(err.Error()), &llm.Error{Err: err})
 	}
 	return &llm.Error{Kind: kind, Err: err, Hint: whenUsedUp(kind),
 		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, llm.OneLine(err.Error()))}

@@ -14,9 +14,9 @@ import (
 	"qq/pkg/llm"
 )
 
-// tooLong is part of the text by which Ollama 0.17 says that a prompt does not fit. The status is 400 as for every
-// bad request, so only the text tells them apart.
-const tooLong = "exceeds the context length"
+// noCredit is part of the text by which Anthropic says that nothing is paid for. Its documentation has a class for
+// that, but what it sends is that of every bad request.
+const noCredit = "credit balance is too low"
 
 // explain converts the error of a request to an [*llm.Error], or to the cause of ctx if ctx has
 // ended. model is the name of the requested model, or "".
@@ -54,52 +54,69 @@ func (c *Client) explained(ctx context.Context, model string, err error) error {
 }
 
 func (c *Client) explainStatus(model string, f *wire.Fault) error {
+	said := f.Text
+	if !strings.HasSuffix(said, "..") { // it is not cut: a full stop would stand before what follows it
+		said = strings.TrimSuffix(said, ".")
+	}
 	e := &llm.Error{Kind: f.Kind, Status: f.Status, RetryAfter: f.RetryAfter, Err: f,
-		Problem: fmt.Sprintf("%s answered %d: %s", c.at(), f.Status, f.Text)}
+		Problem: fmt.Sprintf("%s answered %d: %s", c.at(), f.Status, said)}
 	switch {
 	case f.Status == http.StatusNotFound && model != "":
 		e.Kind, e.Problem = llm.UnknownModel, fmt.Sprintf("%s has no model %q", c.at(), model)
 		if e.Hint = "qq models list shows those that it has"; c.server.Kind == servers.Ollama {
-			e.Hint = fmt.Sprintf("ollama pull %s", model)
+			if e.Hint = "ollama pull " + model; c.server.Name != servers.Ollama {
+				e.Hint = "qq models pull " + c.server.Name + ":" + model
+			}
+		} else { // it may have the model, but not for this key or this request
+			e.Problem += ": " + f.Text
 		}
-	case f.Status == http.StatusBadRequest && strings.Contains(f.Text, tooLong):
+	case f.Status == http.StatusNotFound:
+		e.Hint = c.whenElsewhere()
+	case f.Kind == llm.ContextOverflow, f.Status == http.StatusBadRequest && wire.IsTooLong(f.Text):
 		return overflow(f.Text, e)
-	case f.Kind == llm.Quota:
-		e.Hint = gate.QuotaHint
+	case f.Kind == llm.Quota, f.Status == http.StatusBadRequest && c.server.Kind == servers.Anthropic &&
+		strings.Contains(f.Text, noCredit):
+		e.Kind, e.Hint = llm.Quota, gate.QuotaHint
 	case f.Kind == llm.Busy:
 		e.Hint = "try again later, or run fewer tasks at once"
 	case f.Kind == llm.Server:
 		e.Hint = "the log of the " + c.title() + " server says more"
-	case f.Status == http.StatusUnauthorized, f.Status == http.StatusForbidden && c.server.Kind != servers.Ollama:
+	case f.BadKey, f.Status == http.StatusUnauthorized,
+		f.Status == http.StatusForbidden && c.server.Kind != servers.Ollama:
 		e.Hint = c.whenRefused()
+	case f.Status == http.StatusBadRequest && strings.Contains(f.Text, "tool"):
+		e.Hint = "if it takes no requests with tools, write no-tools in " + c.server.Setting()
 	case f.Status < 400:
 		e.Hint = "set " + c.server.Setting() + " to that address if it is meant"
 	}
 	return e
 }
 
-// discreet returns err without the key of the user, which some servers repeat in their errors. A text may be cut, so a
-// long beginning of the key is the key.
+// discreet returns err without the key of the user, which some servers repeat in their errors.
 func (c *Client) discreet(err error) error {
-	const enough = 8 // bytes; a shorter key is a word such as none
-	e, ok := errors.AsType[*llm.Error](err)
-	if !ok || len(c.key) < enough {
-		return err
-	}
-	for _, text := range []*string{&e.Problem, &e.Hint} {
-		for {
-			before, after, found := strings.Cut(*text, c.key[:enough])
-			if !found {
-				break
-			}
-			n := 0
-			for n < min(len(c.key)-enough, len(after)) && after[n] == c.key[enough+n] {
-				n++
-			}
-			*text = before + "(the key)" + after[n:]
-		}
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		e.Problem, e.Hint = c.withoutKey(e.Problem), c.withoutKey(e.Hint)
 	}
 	return err
+}
+
+// withoutKey returns text without the key of the user. The text may be cut, so a long beginning of the key is the key.
+func (c *Client) withoutKey(text string) string {
+	const enough = 8 // bytes; a shorter key is a word such as none
+	if len(c.key) < enough {
+		return text
+	}
+	for {
+		before, after, found := strings.Cut(text, c.key[:enough])
+		if !found {
+			return text
+		}
+		n := 0
+		for n < min(len(c.key)-enough, len(after)) && after[n] == c.key[enough+n] {
+			n++
+		}
+		text = before + "(the key)" + after[n:]
+	}
 }
 
 // title returns how messages name the server.
@@ -143,7 +160,7 @@ func whenUsedUp(kind llm.Kind) string {
 // whenRefused returns what to do if the server does not accept the key.
 func (c *Client) whenRefused() string {
 	switch {
-	case c.server.Kind == servers.Ollama:
+	case c.server.Kind == servers.Ollama && c.key == "":
 		return "sign in with `ollama signin`, or use a local model"
 	case c.server.KeyName != "":
 		return "check the key in " + c.server.KeyName
@@ -151,6 +168,15 @@ func (c *Client) whenRefused() string {
 		return "check the key that key= or key_cmd= of " + c.server.Setting() + " names"
 	}
 	return "give the key in " + c.server.Setting() + ", for example: key=LAB_KEY"
+}
+
+// whenElsewhere returns what to do if the server does not know the path of a list of models.
+func (c *Client) whenElsewhere() string {
+	hint := "check the address in " + c.server.Setting()
+	if usual := c.server.UsualPath(); !strings.HasSuffix(strings.TrimSuffix(c.base.Path, "/"), usual) {
+		hint += ": that of " + c.kind() + " ends with " + usual + " as a rule"
+	}
+	return hint
 }
 
 // unsent returns the error for a request that could not be built.

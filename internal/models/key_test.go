@@ -12,6 +12,7 @@ import (
 
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
+	"qq/pkg/task"
 )
 
 // TestKeyInErrors: what a server says about a request, or in the middle of an answer, never shows the key that it got.
@@ -48,6 +49,9 @@ func TestKeyInErrors(t *testing.T) {
 				}
 				fmt.Fprintln(w, line)
 			},
+			"status of a pull": func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprintf(w, "{%q:%q}\n", "status", key)
+			},
 			"unknown model": func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, "/models") {
 					fmt.Fprintf(w, `{"data":[{"id":%q}],"models":[{"name":%q}]}`, key, key)
@@ -66,8 +70,14 @@ func TestKeyInErrors(t *testing.T) {
 				_, err = b.Chat(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "hi"}}}, nil)
 				require.Error(t, err)
 				assert.NotContains(t, err.Error(), key[:8])
+				assert.NotContains(t, err.Error(), "ollama signin", "there is a key")
 				_, err = c.Find(t.Context(), "m")
 				assert.NotContains(t, fmt.Sprint(err), key[:8])
+				if kind == servers.Ollama {
+					for p, err := range c.Pull(t.Context(), "m", false) {
+						assert.NotContains(t, fmt.Sprint(p, err), key[:8])
+					}
+				}
 			})
 		}
 	}
@@ -129,6 +139,35 @@ func TestMisspelt(t *testing.T) {
 		_, err := r.Resolve(t.Context(), name)
 		assert.ErrorContains(t, err, want, name)
 	}
+	server.Close()
+	_, err := r.Resolve(t.Context(), "opnai:gpt-5")
+	assert.ErrorContains(t, err, "hint: did you mean openai:gpt-5? start it with", "Ollama is not to blame alone")
+	_, err = r.Resolve(t.Context(), "qwen3:4b")
+	assert.ErrorContains(t, err, "hint: start it with")
+}
+
+// TestWrongPath: an address without the path of its interface is the usual mistake; what a server says of it ends with
+// no mark where more follows.
+func TestWrongPath(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":{"message":"Not here."}}`, http.StatusNotFound)
+	}))
+	defer server.Close()
+	for _, c := range []struct{ kind, path, hint string }{
+		{servers.OpenAI, "", ": that of a server that speaks openai ends with /v1 as a rule"},
+		{servers.OpenAI, "/v1/", ""},
+		{servers.Anthropic, "/api", ": that of a server that speaks anthropic ends with /v1 as a rule"},
+		{servers.Gemini, "/v1", ": that of a server that speaks gemini ends with /v1beta as a rule"},
+		{servers.Ollama, "", ""},
+	} {
+		client, err := Open(servers.Server{Name: "lab", Kind: c.kind, URL: server.URL + c.path}, "")
+		require.NoError(t, err)
+		_, err = client.Offers(t.Context())
+		client.Close()
+		problem, hint := task.Explain(err)
+		assert.True(t, strings.HasSuffix(problem, " answered 404: Not here"), problem)
+		assert.Equal(t, "check the address in QQ_SERVER_lab"+c.hint, hint, c)
+	}
 }
 
 func TestSame(t *testing.T) {
@@ -148,4 +187,28 @@ func TestHome(t *testing.T) {
 	assert.True(t, Model{Kind: Extract}.Home())
 	assert.False(t, Model{Kind: servers.Ollama, Name: "x", Remote: "far"}.Home())
 	assert.False(t, Model{Kind: servers.Ollama, Server: "gpu", Name: "x"}.Home(), "the server of somebody else")
+}
+
+// TestHintsOfOwnOllama: an Ollama server that a setting names is not the one that the program ollama talks to, and its
+// key is not that of ollama.com.
+func TestHintsOfOwnOllama(t *testing.T) {
+	status := http.StatusNotFound
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":"no"}`, status)
+	}))
+	defer server.Close()
+	hint := func(key string) string {
+		s := servers.Server{Name: "lab", Kind: servers.Ollama, URL: server.URL, KeyName: "LAB_KEY", Own: true}
+		client, err := Open(s, key)
+		require.NoError(t, err)
+		defer client.Close()
+		_, err = client.Show(t.Context(), "qwen3:4b")
+		var e *llm.Error
+		require.ErrorAs(t, err, &e)
+		return e.Hint
+	}
+	assert.Equal(t, "qq models pull lab:qwen3:4b", hint("a key of the lab"))
+	status = http.StatusUnauthorized
+	assert.Equal(t, "check the key in LAB_KEY", hint("a key of the lab"))
+	assert.Equal(t, "sign in with `ollama signin`, or use a local model", hint(""))
 }

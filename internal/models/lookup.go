@@ -2,14 +2,13 @@ package models
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/ollama/ollama/api"
 
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
@@ -18,35 +17,13 @@ import (
 // pickTimeout bounds each request that [Client.Pick] makes.
 const pickTimeout = 2 * time.Second
 
-// lookups returns Ollama's own client, which makes all requests except chats.
-func (c *Client) lookups() *api.Client {
-	return api.NewClient(c.base, &http.Client{Transport: bounded{c}})
-}
-
-// bounded is the transport of a client for replies of bounded length.
-type bounded struct{ client *Client }
-
-// RoundTrip implements [http.RoundTripper].
-func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
-	return b.client.transport.RoundTrip(b.client.keyed(req))
-}
-
-// keyed returns req with the key of the server, if there is one. Ollama's own client knows no keys.
-func (c *Client) keyed(req *http.Request) *http.Request {
-	if c.key != "" {
-		req = req.Clone(req.Context())
-		c.dialect.Authorize(req.Header, c.key)
-	}
-	return req
-}
-
 // Version returns the version of an Ollama server.
 func (c *Client) Version(ctx context.Context) (string, error) {
-	v, err := c.lookups().Version(ctx)
-	if err != nil {
-		return "", c.explain(ctx, "", err)
+	var said struct {
+		Version string `json:"version"`
 	}
-	return v, nil
+	err := c.get(ctx, "api/version", &said)
+	return said.Version, err
 }
 
 // List returns the names of the models that the server has, the newest first.
@@ -62,14 +39,24 @@ func (c *Client) List(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-func (c *Client) tags(ctx context.Context) ([]api.ListModelResponse, error) {
-	list, err := c.lookups().List(ctx)
-	if err != nil {
-		return nil, c.explain(ctx, "", err)
+// tag is a model as an Ollama server lists it. Ollama's own types for what is looked up would bring much into the
+// binary that nothing here uses, such as the messages of a chat and ordered maps.
+type tag struct {
+	Name       string    `json:"name"`
+	RemoteHost string    `json:"remote_host"`
+	ModifiedAt time.Time `json:"modified_at"`
+	Size       int64     `json:"size"`
+}
+
+// tags returns the models that an Ollama server lists, the newest first.
+func (c *Client) tags(ctx context.Context) ([]tag, error) {
+	var list struct {
+		Models []tag `json:"models"`
 	}
-	slices.SortStableFunc(list.Models, func(a, b api.ListModelResponse) int {
-		return b.ModifiedAt.Compare(a.ModifiedAt)
-	})
+	if err := c.get(ctx, "api/tags", &list); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list.Models, func(a, b tag) int { return b.ModifiedAt.Compare(a.ModifiedAt) })
 	return list.Models, nil
 }
 
@@ -81,19 +68,30 @@ func (c *Client) Show(ctx context.Context, name string) (Model, error) {
 
 // show returns the properties of the named model of an Ollama server.
 func (c *Client) show(ctx context.Context, name string) (Offer, error) {
-	resp, err := c.lookups().Show(ctx, &api.ShowRequest{Model: name})
+	var resp struct {
+		Info         map[string]any `json:"model_info"`
+		ModifiedAt   time.Time      `json:"modified_at"`
+		RemoteHost   string         `json:"remote_host"`
+		Capabilities []string       `json:"capabilities"`
+	}
+	asked, err := json.Marshal(struct {
+		Model string `json:"model"`
+	}{name})
 	if err != nil {
-		return Offer{}, c.explain(ctx, name, err)
+		return Offer{}, c.unsent(err)
+	}
+	if err := c.read(ctx, http.MethodPost, "api/show", asked, &resp, name); err != nil {
+		return Offer{}, err
 	}
 	o := Offer{Model: c.named(name), chats: true}
-	o.Context, o.Modified, o.Remote = contextLength(resp.ModelInfo), resp.ModifiedAt.UTC(), resp.RemoteHost
+	o.Context, o.Modified, o.Remote = contextLength(resp.Info), resp.ModifiedAt.UTC(), resp.RemoteHost
 	o.Vision = c.server.Vision || slices.Contains(resp.Capabilities, "vision")
 	o.MaySee = !o.Vision && len(resp.Capabilities) == 0
 	if len(resp.Capabilities) == 0 { // a server that is too old to say what a model can do serves chat models
 		return o, nil
 	}
 	o.chats = slices.Contains(resp.Capabilities, "completion")
-	o.Tools = slices.Contains(resp.Capabilities, "tools")
+	o.Tools = slices.Contains(resp.Capabilities, "tools") && !c.server.NoTools
 	o.Thinking = slices.Contains(resp.Capabilities, "thinking")
 	o.ToolCalls = known(o.Tools)
 	return o, nil

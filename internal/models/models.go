@@ -259,17 +259,23 @@ func (r *Resolver) find(ctx context.Context, server servers.Server, key, name st
 	}
 	defer client.Close()
 	found, err := client.Find(ctx, name)
-	e, ok := errors.AsType[*llm.Error](err)
-	if ok && e.Kind == llm.UnknownModel && server.Name == servers.Ollama {
-		e.Hint = r.misspelt(name) + e.Hint
-	}
 	if err == nil {
 		r.noteTools(found)
 	}
-	return found, err
+	return found, r.Doubt(server, name, err)
 }
 
-// misspelt returns the question whether name, which Ollama does not know, was to begin with another server.
+// Doubt makes the hint of err, the result of a look-up of name at server, ask whether another server was meant.
+func (r *Resolver) Doubt(server servers.Server, name string, err error) error {
+	e, ok := errors.AsType[*llm.Error](err)
+	if ok && (e.Kind == llm.UnknownModel || e.Kind == llm.Unreachable) && server.Name == servers.Ollama {
+		e.Hint = r.misspelt(name) + e.Hint
+	}
+	return err
+}
+
+// misspelt returns the question whether name, which Ollama does not know, or is not there to know, was to begin with
+// another server.
 func (r *Resolver) misspelt(name string) string {
 	before, after, ok := strings.Cut(name, ":")
 	if !ok {

@@ -66,7 +66,8 @@ func TestAutoDoesWithout(t *testing.T) {
 				strict := &Resolver{Servers: ollamaAt(server.URL), Run: Auto, Strict: true}
 				_, err = strict.Resolve(t.Context(), "")
 				assert.Equal(t, task.Unavailable, task.StatusOf(err), "nothing replaces it")
-				assert.Contains(t, err.Error(), "; or choose the built-in model with --model extract")
+				assert.Contains(t, err.Error(), "; or choose the built-in model with --model extract; "+
+					"qq setup looks for other servers")
 				assert.Empty(t, strict.Replaced())
 				return
 			}

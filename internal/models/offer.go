@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ollama/ollama/api"
-
 	"qq/internal/models/servers"
 )
 
@@ -50,7 +48,7 @@ func (c *Client) Offers(ctx context.Context) ([]Offer, error) {
 }
 
 // tagged returns the model that an Ollama server lists as tag, with what the server says about it.
-func (c *Client) tagged(ctx context.Context, tag api.ListModelResponse) Offer {
+func (c *Client) tagged(ctx context.Context, tag tag) Offer {
 	o, err := c.show(ctx, tag.Name)
 	if err != nil { // it is listed all the same
 		o = Offer{Model: c.named(tag.Name), chats: true}
@@ -67,13 +65,14 @@ func (c *Client) listedOffers(ctx context.Context) ([]Offer, error) {
 		return nil, err
 	}
 	var offers []Offer
+	owner := ""
 	for _, l := range all {
 		if o := c.offer(l); o.chats {
-			offers = append(offers, o)
+			offers, owner = append(offers, o), l.Owner
 		}
 	}
 	if len(offers) == 1 {
-		c.addProps(ctx, &offers[0])
+		c.addProps(ctx, &offers[0], owner)
 	}
 	slices.SortStableFunc(offers, func(a, b Offer) int { return b.created.Compare(a.created) })
 	return offers, nil
@@ -105,7 +104,7 @@ func Best(offers []Offer) (best Offer, ok bool) {
 	var may, first []Offer
 	for _, o := range offers {
 		switch {
-		case o.Kind == servers.Ollama && o.Remote != "", o.ToolCalls == nil && isSpecial(o.Name):
+		case o.Kind == servers.Ollama && o.Remote != "", o.ToolCalls == nil && servers.IsSpecial(o.Name):
 		case o.ToolCalls != nil && *o.ToolCalls:
 			return o, true
 		case o.ToolCalls == nil:
@@ -118,20 +117,6 @@ func Best(offers []Offer) (best Offer, ok bool) {
 		return all[0], true
 	}
 	return Offer{}, false
-}
-
-// isSpecial reports whether a model is probably not for chats, by its name. It is a guess, for servers that do not say
-// what their models can do.
-func isSpecial(name string) bool {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r < 'a' || r > 'z' })
-	return slices.ContainsFunc(words, func(word string) bool {
-		switch word {
-		case "audio", "realtime", "image", "tts", "transcribe", "whisper", "dall", "sora", "embed", "embedding",
-			"embeddings", "moderation", "ocr", "babbage", "davinci", "rerank", "reranker", "guard":
-			return true
-		}
-		return false
-	})
 }
 
 // Seen returns whether the model sees images; nil if the server does not say.

@@ -55,6 +55,18 @@ func TestOffers(t *testing.T) {
 				`"data":[{"id":"x","meta":{"size":77}}]}`,
 			"/props": `{"default_generation_settings":{"n_ctx":4096},"modalities":{"vision":true}}`,
 		}, []offer{{"x", 4096, nil, yes, 77}}},
+		"of other types": {servers.OpenAI, map[string]string{
+			"/v1/models": `{"data":[null,{"id":""},{"id":"a","max_model_len":"many","context_length":8.5,"thinking":"on",` +
+				`"meta":[1]},{"id":"b","max_model_len":4096}]}`,
+		}, []offer{{"a", 0, nil, nil, 0}, {"b", 4096, nil, nil, 0}}},
+		"llama.cpp, new": {servers.OpenAI, map[string]string{
+			"/v1/models": `{"data":[{"id":"x","owned_by":"llamacpp","meta":{"size":77,"n_ctx":2048,"n_ctx_train":9000}}]}`,
+			"/props":     `{"default_generation_settings":{"n_ctx":0},"modalities":{"vision":true}}`, // with several models
+		}, []offer{{"x", 2048, nil, yes, 77}}},
+		"OpenAI is not asked for more": {servers.OpenAI, map[string]string{
+			"/v1/models": `{"data":[{"id":"x","owned_by":"system"}]}`,
+			"/props":     `{"default_generation_settings":{"n_ctx":4096}}`,
+		}, []offer{{"x", 0, nil, nil, 0}}},
 		"vLLM": {servers.OpenAI, map[string]string{
 			"/v1/models": `{"data":[{"id":"q","max_model_len":32768}]}`}, []offer{{"q", 32768, nil, nil, 0}}},
 		"OpenRouter": {servers.OpenAI, map[string]string{

@@ -32,7 +32,8 @@ func (c *Client) Pull(ctx context.Context, name string, insecure bool) iter.Seq2
 		done := false
 		err := client.Pull(ctx, &api.PullRequest{Model: name, Insecure: insecure}, func(p api.ProgressResponse) error {
 			done = p.Status == "success"
-			if !yield(Pulled{Status: p.Status, Digest: p.Digest, Done: p.Completed, Total: p.Total}, nil) {
+			status := c.withoutKey(p.Status)
+			if !yield(Pulled{Status: status, Digest: p.Digest, Done: p.Completed, Total: p.Total}, nil) {
 				return errStopped
 			}
 			return nil
@@ -59,8 +60,8 @@ func (c *Client) explainPull(ctx context.Context, err error) error {
 	if ours || ctx.Err() != nil {
 		return c.explain(ctx, "", err)
 	}
-	return &llm.Error{Kind: llm.Rejected, Err: err, Problem: c.at() + ": " + llm.OneLine(err.Error()),
-		Hint: "check the name of the model, and the network of the server"}
+	return c.discreet(&llm.Error{Kind: llm.Rejected, Err: err, Problem: c.at() + ": " + llm.OneLine(err.Error()),
+		Hint: "check the name of the model, and the network of the server"})
 }
 
 // unbounded is the transport of a client for replies of any length.
@@ -69,4 +70,13 @@ type unbounded struct{ client *Client }
 // RoundTrip implements [http.RoundTripper].
 func (u unbounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return u.client.transport.Stream(u.client.keyed(req))
+}
+
+// keyed returns req with the key of the server, if there is one. Ollama's own client knows no keys.
+func (c *Client) keyed(req *http.Request) *http.Request {
+	if c.key != "" {
+		req = req.Clone(req.Context())
+		c.dialect.Authorize(req.Header, c.key)
+	}
+	return req
 }

@@ -2,17 +2,23 @@ package models
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/listing"
 	"qq/internal/models/servers"
 	"qq/internal/standin"
+	"qq/pkg/llm"
 	"qq/pkg/picture"
+	"qq/pkg/tool"
 )
 
 // What a server says of images decides who sees: yes, no, or nobody knows.
@@ -33,12 +39,16 @@ func TestVision(t *testing.T) {
 			`{"data":[{"id":"m","max_context_length":9,"capabilities":{"vision":false}}]}`, "", false, no},
 		"other capabilities": {servers.OpenAI,
 			`{"data":[{"id":"m","max_model_len":9,"capabilities":["completion"]}]}`, "", false, unknown},
-		"OpenAI":              {servers.OpenAI, `{"data":[{"id":"m"}]}`, "", false, unknown},
-		"OpenAI, by setting":  {servers.OpenAI, `{"data":[{"id":"m"}]}`, "", true, yes},
-		"llama.cpp, images":   {servers.OpenAI, `{"data":[{"id":"m"}]}`, `{"modalities":{"vision":true}}`, false, yes},
-		"llama.cpp, text":     {servers.OpenAI, `{"data":[{"id":"m"}]}`, `{"modalities":{"vision":false}}`, false, no},
-		"llama.cpp, old":      {servers.OpenAI, `{"data":[{"id":"m"}]}`, `{}`, false, unknown},
-		"llama.cpp, set":      {servers.OpenAI, `{"data":[{"id":"m"}]}`, `{"modalities":{"vision":false}}`, true, yes},
+		"OpenAI":             {servers.OpenAI, `{"data":[{"id":"m"}]}`, "", false, unknown},
+		"OpenAI, by setting": {servers.OpenAI, `{"data":[{"id":"m"}]}`, "", true, yes},
+		"llama.cpp, images":  {servers.OpenAI, `{"data":[{"id":"m"}]}`, `{"modalities":{"vision":true}}`, false, yes},
+		"llama.cpp, text":    {servers.OpenAI, `{"data":[{"id":"m"}]}`, `{"modalities":{"vision":false}}`, false, no},
+		"llama.cpp, old":     {servers.OpenAI, `{"data":[{"id":"m"}]}`, `{}`, false, unknown},
+		"llama.cpp, set":     {servers.OpenAI, `{"data":[{"id":"m"}]}`, `{"modalities":{"vision":false}}`, true, yes},
+		"llama.cpp, new": {servers.OpenAI, `{"data":[{"id":"m","owned_by":"llamacpp","meta":{"n_ctx":9}}]}`,
+			`{"modalities":{"vision":true}}`, false, yes},
+		"another one": {servers.OpenAI, `{"data":[{"id":"m","owned_by":"system"}]}`, `{"modalities":{"vision":true}}`,
+			false, unknown}, // it is not asked
 		"like Anthropic":      {servers.Anthropic, `{"data":[{"id":"m"}]}`, "", false, unknown},
 		"Gemini":              {servers.Gemini, `{"models":[{"name":"models/m"}]}`, "", false, yes},
 		"the setting is more": {servers.OpenAI, `{"data":[{"id":"m","capabilities":{"vision":false}}]}`, "", true, yes},
@@ -69,7 +79,7 @@ func TestVision(t *testing.T) {
 		if s.Name == "anthropic" {
 			client, err := Open(s, "")
 			require.NoError(t, err)
-			assert.Equal(t, yes, sight(client.offer(listed{ID: "m"}).Model))
+			assert.Equal(t, yes, sight(client.offer(listing.Entry{ID: "m"}).Model))
 		}
 	}
 }
@@ -85,6 +95,41 @@ func sight(m Model) string {
 		return "blind"
 	}
 	return "unknown"
+}
+
+// TestNoTools: a server that refuses requests with tools, such as vLLM without a parser for them, is asked without.
+func TestNoTools(t *testing.T) {
+	refusal := `{"error":{"message":"\"auto\" tool choice requires --enable-auto-tool-choice","code":400}}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case r.URL.Path == "/v1/models":
+			_, _ = io.WriteString(w, `{"data":[{"id":"m","max_model_len":4096}]}`)
+		case strings.Contains(string(body), `"tools"`):
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, refusal)
+		}
+	}))
+	defer server.Close()
+	for _, without := range []bool{false, true} {
+		s := servers.Server{Name: "s", Kind: servers.OpenAI, URL: server.URL + "/v1", NoTools: without}
+		client, err := Open(s, "")
+		require.NoError(t, err)
+		defer client.Close()
+		m, err := client.Find(t.Context(), "m")
+		require.NoError(t, err)
+		assert.Equal(t, !without, m.CallsTools())
+		if without {
+			continue
+		}
+		req := ask("hi")
+		req.Tools = []tool.Spec{{Name: "look", Parameters: json.RawMessage(`{"type":"object"}`)}}
+		_, err = client.Backend(m, Options{}).Chat(t.Context(), req, ignore)
+		e, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, err)
+		assert.Equal(t, llm.Rejected, e.Kind)
+		assert.Equal(t, "if it takes no requests with tools, write no-tools in QQ_SERVER_s", e.Hint)
+	}
 }
 
 func TestVisionOfOllama(t *testing.T) {

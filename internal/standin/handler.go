@@ -119,7 +119,7 @@ func (s *Server) tags(w http.ResponseWriter) {
 	reply(w, map[string]any{"models": list})
 }
 
-// list lists the models as the servers of chat completions do, or as Anthropic does.
+// list lists the models as vLLM does, or as Anthropic does.
 func (s *Server) list(w http.ResponseWriter, anthropic bool) {
 	list := make([]map[string]any, len(s.models))
 	for i, m := range s.models {
@@ -128,7 +128,7 @@ func (s *Server) list(w http.ResponseWriter, anthropic bool) {
 				"max_input_tokens": m.Context}
 		} else {
 			list[i] = map[string]any{"object": "model", "id": m.Name, "created": m.Modified.Unix(),
-				"owned_by": "library"}
+				"owned_by": "vllm", "max_model_len": m.Context}
 		}
 	}
 	reply(w, map[string]any{"object": "list", "data": list, "has_more": false})

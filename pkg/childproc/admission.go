@@ -31,7 +31,7 @@ func (c *Conn) Enter(ctx context.Context, model string, again bool) (llm.Permit,
 	if c.granted.CompareAndSwap(true, false) {
 		return c.admitted(0), nil
 	}
-	_, a, err := c.ask(ctx, Ask{Enter: &Enter{Model: model, Again: again}})
+	_, a, err := c.ask(ctx, Ask{Enter: &Enter{Model: model, Again: again, Hurry: llm.InHurry(ctx)}})
 	if a.ID != 0 && ctx.Err() != nil && err != nil { // it may be granted at this moment
 		c.leave(a.ID, llm.Report{Cancelled: true})
 	}

@@ -133,7 +133,11 @@ func (s *permits) reclaim() {
 // admit waits for a permit and sends it to the child, or the reason why there is none. If the child
 // has given up the wait or has been told to end, admit gives the permit back and sends nothing.
 func (c *child) admit(h *held, ask Ask) {
-	p, err := c.parent.Enter(h.ctx, ask.Enter.Model, ask.Enter.Again)
+	ctx := h.ctx
+	if ask.Enter.Hurry {
+		ctx = llm.Hurried(ctx)
+	}
+	p, err := c.parent.Enter(ctx, ask.Enter.Model, ask.Enter.Again)
 	if err != nil {
 		p = nil
 	}

@@ -189,6 +189,7 @@ type Enter struct {
 	// Again says that the circuit breaker has refused the request before. The root then waits until
 	// the breaker lets the request pass.
 	Again bool `json:"again,omitempty"`
+	Hurry bool `json:"hurry,omitempty"` // see [llm.Hurried]
 }
 
 // Leave gives back the permit with this id, or ends the wait for it. Report is the outcome of the

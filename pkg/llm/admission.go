@@ -16,8 +16,18 @@ type Admission interface {
 	// [Open], [Quota] or [Spent], or the cause of ctx. again
 	// says that a circuit breaker has refused the request before: Enter then waits until the
 	// breaker lets it pass, and fails if that is hopeless or if the breaker opens again.
+	//
+	// A request that is [InHurry] and would wait long for the server is refused with an error of kind [Busy].
 	Enter(ctx context.Context, model string, again bool) (Permit, error)
 }
+
+type hurry struct{}
+
+// Hurried returns a context for a request that another model can answer if the server wants no requests for long.
+func Hurried(ctx context.Context) context.Context { return context.WithValue(ctx, hurry{}, true) }
+
+// InHurry reports whether ctx is one of [Hurried].
+func InHurry(ctx context.Context) bool { return ctx.Value(hurry{}) != nil }
 
 // Permit is the right to send one request. Its methods may be called by several
 // goroutines; calls after Leave have no effect.

@@ -115,7 +115,7 @@ type Kind string
 // Kinds of failure.
 const (
 	Unreachable     Kind = "unreachable"      // no connection; temporary
-	Busy            Kind = "busy"             // 429, 502, 503, 504, loading; temporary
+	Busy            Kind = "busy"             // 429, 502, 503, 504, 529, loading; temporary
 	Quota           Kind = "quota"            // what the user may use or has paid for is used up
 	BrokenStream    Kind = "broken_stream"    // the answer broke off; temporary
 	ContextOverflow Kind = "context_overflow" // the prompt does not fit
@@ -129,13 +129,22 @@ const (
 	TooLong         Kind = "too_long"         // the answer did not end and was cut
 )
 
+// Statuses that are no part of HTTP: Anthropic is overloaded; Cloudflare, which many model servers stand behind, could
+// not reach the server.
+const (
+	overloaded   = 529
+	proxyUnknown = 520
+	proxyTimeout = 524
+)
+
 // KindOf returns the kind of a failure with an HTTP status that is not success.
 func KindOf(status int) Kind {
 	switch {
 	case status == http.StatusPaymentRequired:
 		return Quota
-	case status == http.StatusTooManyRequests, status == http.StatusBadGateway,
-		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status == http.StatusBadGateway,
+		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout,
+		status == overloaded, status >= proxyUnknown && status <= proxyTimeout:
 		return Busy
 	case status >= 500:
 		return Server
@@ -152,6 +161,12 @@ func IsQuota(class string) bool {
 		return true
 	}
 	return false
+}
+
+// IsOverflow reports whether class, the type or the code of an error object, means that the prompt does not fit into
+// the context: of OpenAI and Groq, of llama.cpp.
+func IsOverflow(class string) bool {
+	return class == "context_length_exceeded" || class == "exceed_context_size_error"
 }
 
 // Error is a failure of a model or its server.

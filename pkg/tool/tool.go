@@ -46,8 +46,8 @@ type Call struct {
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
-	// Signature is what the server wants back with the call in the next request, such as the thought signature of
-	// Gemini; empty for most.
+	// Signature is what the server wants back with the call in the next request: the thought signature of Gemini, the
+	// thinking of Anthropic as JSON; empty for most.
 	Signature string `json:"signature,omitempty"`
 }
 

@@ -68,7 +68,7 @@ func TestModelsOfOllama(t *testing.T) {
 	}
 	e = w.qq("models", "test", "plain")
 	assert.Zero(t, e.code)
-	assert.Regexp(t, `(?m)^no  tool call  the server says that the model cannot call tools`, e.stdout)
+	assert.Regexp(t, `(?m)^no  tool call  the server says that the model cannot call tools$`, e.stdout)
 
 	e = w.qq("setup", "--yes")
 	assert.Zero(t, e.code)

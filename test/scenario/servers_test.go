@@ -268,8 +268,8 @@ func TestQuotaUsedUp(t *testing.T) {
 	e := w.qq("batch", "--jobs=2", "--output-format=json", tasks)
 	assert.Equal(t, 3, e.code)
 	assert.Contains(t, e.stderr, "the quota of lab is used up: no more requests are sent to it")
-	assert.Contains(t, e.stderr, "qq: the quota of lab is used up: tasks that need it were not started, or ended\n")
-	assert.Contains(t, e.stderr, "hint: look at your plan and balance there")
+	assert.Contains(t, e.stderr, "qq: the quota of lab is used up: tasks that need it were not started, or ended\n"+
+		"  hint: look at your plan and balance there")
 	assert.Contains(t, e.stderr, "23 completed")
 	assert.Regexp(t, `to continue, repeat the command with --resume=\w+`, e.stderr)
 	var results []result
@@ -326,4 +326,13 @@ func TestQuotaOfAPrompt(t *testing.T) {
 	assert.Contains(t, e.stderr, "hint: look at your plan and balance there")
 	came, _ := h.count()
 	assert.Equal(t, 1, came, "a retry would be useless")
+
+	e = w.qq("--model=lab:m", "--on-quota=wait", "--timeout=2", "hello")
+	assert.Equal(t, 124, e.code)
+	assert.Contains(t, e.stderr,
+		"qq: the quota of lab is used up, and the server does not say until when: it is asked again in 600s\n")
+	h.fails = usedUp(3, 3, "1")
+	e = w.qq("--model=lab:m", "--on-quota=wait", "hello")
+	assert.Zero(t, e.code)
+	assert.Contains(t, e.stderr, "qq: the quota of lab is used up: requests wait 1s for its reset\n")
 }

@@ -129,7 +129,7 @@ func (p *printer) summarize() {
 	limit := p.runner.LimitReached()
 	p.sayHalted()
 	if used := p.runner.UsedUp(); used != "" && !p.tally.Complete() {
-		p.Say("%s: tasks that need it were not started, or ended\nhint: %s", used, gate.QuotaHint)
+		p.Say("%s: tasks that need it were not started, or ended\n  hint: %s", used, gate.QuotaHint)
 	}
 	if limit != "" && p.tally.Complete() {
 		p.Say("%s", limit) // no task has failed because of it

@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 
 	"qq/internal/config/trust"
-	"qq/internal/models/dialect"
+	"qq/internal/models/tokens"
 	"qq/pkg/regular"
 	"qq/pkg/task"
 )
@@ -83,7 +83,7 @@ func above(dir string) []place {
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
 			break
 		}
-		if at == filepath.Dir(at) {
+		if at == filepath.Dir(at) || len(folders) == maxUp {
 			folders = folders[:1]
 			break
 		}
@@ -114,8 +114,11 @@ func read(at place) (string, bool) {
 		return "", false
 	}
 	defer f.Close()
+	if info.Size() > maxBytes {
+		return "", false
+	}
 	data, err := io.ReadAll(regular.Reader(f, info))
-	ok := err == nil && info.Size() <= maxBytes && utf8.Valid(data) && strings.TrimSpace(string(data)) != ""
+	ok := err == nil && utf8.Valid(data) && strings.TrimSpace(string(data)) != ""
 	return string(data), ok
 }
 
@@ -129,7 +132,7 @@ func (all Guides) Text(readOnly bool) string {
 			continue
 		}
 		text, cut := first(g.text, left)
-		left -= dialect.Tokens(text)
+		left -= tokens.Estimate(text)
 		if cut {
 			text += "\n[the rest of " + g.Path + " is left out]"
 		}
@@ -147,12 +150,12 @@ func (all Guides) Text(readOnly bool) string {
 
 // first returns the first lines of text that have at most n tokens.
 func first(text string, n int) (string, bool) {
-	if dialect.Tokens(text) <= n {
+	if tokens.Estimate(text) <= n {
 		return text, false
 	}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if n -= dialect.Tokens(line); n < 0 {
+		if n -= tokens.Estimate(line); n < 0 {
 			break
 		}
 		b.WriteString(line)

@@ -3,6 +3,7 @@ package guides
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/config/trust"
-	"qq/internal/models/dialect"
+	"qq/internal/models/tokens"
 )
 
 // folder makes a folder with these files, and returns its path.
@@ -48,6 +49,27 @@ func TestOf(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, ".git")))
 	assert.Empty(t, Of(filepath.Join(dir, "a/c/d"), nobody), "no repository: only the folder itself")
 	assert.Len(t, Of(filepath.Join(dir, "a"), nobody), 1)
+}
+
+// Where no repository is found within the folders that are looked at, only the folder itself counts.
+func TestFarBelow(t *testing.T) {
+	nobody := trust.In(t.TempDir())
+	deep := strings.Repeat("d/", 2*maxUp)
+	dir := folder(t, map[string]string{deep + "x": "", deep[:len(deep)-20] + Name: "text"})
+	assert.Empty(t, Of(filepath.Join(dir, deep), nobody))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, deep[:len(deep)-40], ".git"), 0o700))
+	assert.Len(t, Of(filepath.Join(dir, deep), nobody), 1)
+}
+
+// A file that is too long is not read: this one would fill the memory.
+func TestTooLong(t *testing.T) {
+	dir := folder(t, map[string]string{Name: "text"})
+	require.NoError(t, os.Truncate(filepath.Join(dir, Name), 256<<20))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	assert.Empty(t, Of(dir, trust.In(t.TempDir())))
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 }
 
 // A link may lead to another file of the repository, such as CLAUDE.md, and to nothing else.
@@ -101,7 +123,7 @@ func TestBound(t *testing.T) {
 		for _, want := range wants {
 			assert.Contains(t, text, want, in)
 		}
-		assert.Less(t, dialect.Tokens(text), MaxTokens+150, in)
+		assert.Less(t, tokens.Estimate(text), MaxTokens+150, in)
 		assert.Equal(t, in == "c", !strings.Contains(text, "left out"), in)
 	}
 }

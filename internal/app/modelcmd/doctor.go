@@ -163,7 +163,9 @@ func toolsFinding(o models.Offer) admin.Finding {
 	switch {
 	case !o.Tools:
 		f.State, f.Text = "note", "the model cannot call tools: agents work without them"
-		f.Fix = "use a model with tools, for example: ollama pull qwen3"
+		if f.Fix = "use a model with tools: qq models list shows them"; o.Kind == servers.Ollama {
+			f.Fix = "use a model with tools, for example: ollama pull qwen3"
+		}
 	case o.ToolCalls == nil:
 		f.State, f.Text = "note", "the server does not say whether the model can call tools"
 		f.Fix = "try it: qq models test " + o.String()

@@ -131,7 +131,8 @@ func (r commands) list(c *cli.Context) error {
 	} else {
 		err = r.print(rows)
 	}
-	r.tell(all)
+	// Nobody needs to hear of the usual ports of servers that he does not have. Ollama is the one that runs ask first.
+	r.tell(slices.DeleteFunc(all, func(a answered) bool { return a.unused() && a.Name != servers.Ollama }))
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"qq/internal/models"
 	"qq/internal/models/servers"
 	"qq/pkg/agents"
+	"qq/pkg/llm"
 	"qq/pkg/task"
 )
 
@@ -153,7 +155,7 @@ func (s configuring) adopt(c *cli.Context, p proposal, limit time.Duration) erro
 	}
 	t, err := s.try(ctx, p.model, limit, true, checkPrinter{s.commands, true})
 	if err != nil {
-		problem, hint := task.Explain(err)
+		problem, hint := task.Explain(p.blame(err))
 		return &task.Error{Status: task.StatusOf(err), Problem: "nothing is written: " + problem, Hint: hint, Err: err}
 	}
 	if last := t.Checks[len(t.Checks)-1]; !last.OK {
@@ -291,6 +293,9 @@ func (s configuring) findings(all []answered) error {
 		case len(a.offers) == 1:
 			text = a.offers[0].Name + " at " + hostOf(a.Server)
 		}
+		if rest, ok := strings.CutPrefix(text, a.Name+" needs "); ok { // its name stands before it
+			text = "needs " + rest
+		}
 		if from := s.settings.SecretSource(a.KeyName); a.KeyName != "" && from != "" {
 			text += "; " + a.KeyName + " from " + from
 		}
@@ -346,7 +351,16 @@ func (s configuring) proposeNamed(ctx context.Context, asked string) (proposal, 
 		return p, nil
 	}
 	err = s.chooseAt(ctx, &p)
-	return p, err
+	return p, p.blame(err)
+}
+
+// blame makes the hint of err, if the server does not accept a key that a person pasted, one about that key: it stands
+// in no setting that could be checked.
+func (p proposal) blame(err error) error {
+	if e, ok := errors.AsType[*llm.Error](err); ok && p.key != "" && e.Status == http.StatusUnauthorized {
+		e.Hint = "it is the key that you pasted; to paste another one: qq setup " + p.server.Name
+	}
+	return err
 }
 
 // chooseAt makes p propose a model of its server.

@@ -41,7 +41,7 @@ func (r commands) show(c *cli.Context) error {
 	defer client.Close()
 	o, err := client.Look(c.Context, own)
 	if err != nil {
-		return err
+		return at.Doubt(client.Server(), own, err)
 	}
 	m := rowOf(client.Server(), o)
 	m.Address = client.Host()

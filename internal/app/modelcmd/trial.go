@@ -186,7 +186,7 @@ func answers(ctx context.Context, b llm.Backend) (string, error) {
 // calls asks for a tool call.
 func calls(ctx context.Context, m models.Model, b llm.Backend) (string, error) {
 	if !m.Tools {
-		return "", errors.New("the server says that the model cannot call tools: agents work without them")
+		return "", errors.New("the server says that the model cannot call tools")
 	}
 	r := ask("What is the weather in Paris? Call the tool " + cityTool + " to find out.")
 	r.Tools = []tool.Spec{{Name: cityTool, Description: "Returns the weather in a city.",

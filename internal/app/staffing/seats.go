@@ -1,6 +1,7 @@
 package staffing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (d *Desk) instead(ctx context.Context, t task.Task, err error) (m models.Mo
 		return m, false
 	}
 	for _, name := range d.fallbacks(def) {
-		if m, err = d.Models.Resolve(ctx, name); err != nil {
+		if m, err = d.Models.Resolve(ctx, name); err != nil || len(t.Images) > 0 && m.Blind() {
 			continue
 		}
 		d.once("%s: going on with %s", e.Problem, m)
@@ -99,7 +100,9 @@ func (d *Desk) instead(ctx context.Context, t task.Task, err error) (m models.Mo
 }
 
 // choice returns what chooses the model of t and those instead of it.
-func (d *Desk) choice(t task.Task) string { return t.Agent + "\x00" + d.ModelName(t) }
+func (d *Desk) choice(t task.Task) string {
+	return fmt.Sprint(t.Agent, "\x00", d.ModelName(t), "\x00", len(t.Images) > 0)
+}
 
 // Substituted returns the model that is asked instead of that for t, if there is one since less than a minute.
 func (d *Desk) Substituted(t task.Task) (models.Model, bool) {
@@ -128,7 +131,8 @@ type Telling struct {
 func (l Telling) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	res := l.Stager.Launch(ctx, job, p)
 	if res.Fallback > 0 {
-		l.Desk.once("%s answers instead of a model that cannot be had", res.Model)
+		wanted := cmp.Or(l.Desk.ModelName(job.Task), l.Desk.Settings.Model)
+		l.Desk.once("%s answers instead of %s, which cannot be had", res.Model, wanted)
 	}
 	return res
 }

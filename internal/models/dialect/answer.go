@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/models/dialect/think"
+	"qq/internal/models/tokens"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -20,7 +22,7 @@ type Answer struct {
 	thinking strings.Builder
 	calls    []tool.Call
 	open     []*openCall // calls that come in pieces
-	split    thinkSplitter
+	split    think.Splitter
 	most     int       // bytes of text, thinking and calls; 0 means no limit
 	size     int       // bytes so far
 	asked    time.Time // when the request was sent
@@ -28,7 +30,11 @@ type Answer struct {
 	stop     llm.Stop  // why the answer ended; empty until it has
 	closed   bool      // nothing follows
 	reason   string    // why the server says that it stops, of a dialect that says it before the end
-	prompt   float64   // tokens that the server counted
+	// Of a dialect that wants thinking back: that since the last call, and where the text of the last block begins.
+	kept     []messagesBlock
+	keptFrom int
+	details  reasoningDetails // of OpenRouter
+	prompt   float64          // tokens that the server counted
 	output   float64
 	cached   float64 // of the prompt
 	written  float64 // of the prompt, into the cache of the server
@@ -43,10 +49,10 @@ func NewAnswer(yield func(llm.Chunk), most int) *Answer { return &Answer{yield: 
 var ErrTooLong = errors.New("the answer is too long")
 
 // lineBytes and callBytes are how many bytes a line and a tool call count besides their texts, so that a stream of
-// empty ones ends too.
+// empty ones ends too. A piece of a call is compared with all calls before it: there must be few thousand of them.
 const (
 	lineBytes = 4
-	callBytes = 64
+	callBytes = 1 << 10
 )
 
 // Asked notes that the request is sent now.
@@ -107,7 +113,7 @@ func (a *Answer) add(thinking, text string) {
 	if a.stop != "" {
 		return
 	}
-	split, text := a.split.add(a.take(text))
+	split, text := a.split.Add(a.take(text))
 	a.emit(a.take(thinking)+split, text)
 }
 
@@ -154,12 +160,12 @@ func (a *Answer) Believe(context, sent, prompt int) {
 	}
 	a.cached = min(max(a.cached, 0), a.prompt)
 	if a.output < 0 || a.output > float64(max(context, a.size)) {
-		a.output = float64(Tokens(a.text.String()) + Tokens(a.thinking.String()))
+		a.output = float64(tokens.Estimate(a.text.String()) + tokens.Estimate(a.thinking.String()))
 	}
 }
 
 // Finish passes on the text that was held back because it could have begun a tag.
-func (a *Answer) Finish() { a.emit(a.split.flush()) }
+func (a *Answer) Finish() { a.emit(a.split.Flush()) }
 
 func (a *Answer) emit(thinking, text string) {
 	if thinking == "" && text == "" {

@@ -4,15 +4,22 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
+	"qq/internal/models/dialect/callid"
+	"qq/internal/models/dialect/schema"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
 )
 
 // Anthropic is the dialect of Anthropic's messages, which Ollama speaks too. Source: its API reference, version
 // 2023-06-01.
-type Anthropic struct{}
+type Anthropic struct {
+	// Own says that the server is one of Anthropic's own: it holds answers to a schema, lets no tool be forced for its
+	// newest models, and refuses calls of tools that the request does not describe.
+	Own bool
+}
 
 var _ Dialect = Anthropic{}
 
@@ -22,14 +29,23 @@ const anthropicLimit = 8192
 
 // messagesRequest is the body of a request. Fields that are equal for all tasks of an agent come first.
 type messagesRequest struct {
-	Model       string          `json:"model"`
-	Tools       []messagesTool  `json:"tools,omitempty"`
-	System      []messagesBlock `json:"system,omitempty"`
-	Messages    []turn          `json:"messages"`
-	MaxTokens   int             `json:"max_tokens"`
-	Stream      bool            `json:"stream"`
-	Temperature *float64        `json:"temperature,omitempty"`
-	ToolChoice  *toolChoice     `json:"tool_choice,omitempty"`
+	Model      string          `json:"model"`
+	Tools      []messagesTool  `json:"tools,omitempty"`
+	System     []messagesBlock `json:"system,omitempty"`
+	Messages   []messagesTurn  `json:"messages"`
+	MaxTokens  int             `json:"max_tokens"`
+	Stream     bool            `json:"stream"`
+	ToolChoice *toolChoice     `json:"tool_choice,omitempty"`
+	Output     *outputConfig   `json:"output_config,omitempty"`
+}
+
+type outputConfig struct {
+	Format outputFormat `json:"format"`
+}
+
+type outputFormat struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
 }
 
 type messagesTool struct {
@@ -40,11 +56,11 @@ type messagesTool struct {
 
 type toolChoice struct {
 	Type string `json:"type"`
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 }
 
-// turn is what one side says before the other does.
-type turn struct {
+// messagesTurn is what one side says before the other does.
+type messagesTurn struct {
 	Role    string          `json:"role"`
 	Content []messagesBlock `json:"content"`
 }
@@ -60,6 +76,10 @@ type messagesBlock struct {
 	Content   any             `json:"content,omitempty"` // a text or, with images, blocks; nil if it is empty
 	Source    *imageSource    `json:"source,omitempty"`
 	Cache     *cacheControl   `json:"cache_control,omitempty"`
+	// Of thinking and redacted_thinking. Either is only sent back, as it came.
+	Thinking  *string `json:"thinking,omitempty"`
+	Signature string  `json:"signature,omitempty"`
+	Data      string  `json:"data,omitempty"`
 }
 
 type imageSource struct {
@@ -72,18 +92,22 @@ type cacheControl struct {
 	Type string `json:"type"`
 }
 
-// answerTool is the tool by which the model gives an answer that a schema describes: the server holds calls to the
-// schema of their tool. No other tool has that name.
+// answerTool is the tool by which the model gives an answer that a schema describes, where the server does not hold the
+// answer itself to it. No other tool has that name.
 const answerTool = "give_answer"
 
 // Authorize implements [Dialect].
 func (Anthropic) Authorize(h http.Header, key string) { h.Set("X-Api-Key", key) }
 
-// Encode implements [Dialect].
-func (Anthropic) Encode(ask *Ask) (path string, body []byte, err error) {
-	req := messagesRequest{
-		Model: ask.Model, MaxTokens: ask.Limit, Stream: true, Temperature: ask.Temperature,
+// Encode implements [Dialect]. A temperature is not sent: newer models refuse it.
+func (d Anthropic) Encode(ask *Ask) (path string, body []byte, err error) {
+	if err := checkSchema(ask); err != nil {
+		return "", nil, err
 	}
+	if ask.Schema != nil && !schema.IsObject(ask.Schema) { // no tool can give another answer
+		ask = ask.InWords()
+	}
+	req := messagesRequest{Model: ask.Model, MaxTokens: ask.Limit, Stream: true}
 	if req.MaxTokens <= 0 {
 		req.MaxTokens = anthropicLimit
 	}
@@ -91,8 +115,9 @@ func (Anthropic) Encode(ask *Ask) (path string, body []byte, err error) {
 		// What comes before the mark, tools included, stays in the cache of the server for the next request.
 		req.System = []messagesBlock{{Type: "text", Text: ask.System, Cache: &cacheControl{"ephemeral"}}}
 	}
+	turn := lastTurn(ask)
 	for i := range ask.Messages {
-		blocks, err := messagesBlocks(&ask.Messages[i])
+		blocks, err := messagesBlocks(&ask.Messages[i], i >= turn)
 		if err != nil {
 			return "", nil, err
 		}
@@ -103,20 +128,29 @@ func (Anthropic) Encode(ask *Ask) (path string, body []byte, err error) {
 		if last := len(req.Messages) - 1; last >= 0 && req.Messages[last].Role == role {
 			req.Messages[last].Content = append(req.Messages[last].Content, blocks...)
 		} else if len(blocks) > 0 {
-			req.Messages = append(req.Messages, turn{role, blocks})
+			req.Messages = append(req.Messages, messagesTurn{role, blocks})
 		}
 	}
-	for _, spec := range ask.Tools {
+	if last := len(req.Messages) - 1; last >= 0 && len(ask.Tools) > 0 { // the next request repeats all of this
+		blocks := req.Messages[last].Content
+		blocks[len(blocks)-1].Cache = &cacheControl{"ephemeral"}
+	}
+	tools := ask.Tools
+	if used := usedTools(ask); d.Own && len(used) > 0 {
+		tools, req.ToolChoice = used, &toolChoice{Type: "none"}
+	}
+	for _, spec := range tools {
 		parameters, err := toolParameters(spec)
 		if err != nil {
 			return "", nil, err
 		}
 		req.Tools = append(req.Tools, messagesTool{spec.Name, spec.Description, parameters})
 	}
-	if err := checkSchema(ask); err != nil {
-		return "", nil, err
-	}
-	if isObject(ask.Schema) { // no tool can give another answer: then the prompt alone asks for it
+	switch {
+	case ask.Schema == nil:
+	case d.Own:
+		req.Output = &outputConfig{outputFormat{"json_schema", schema.Closed(ask.Schema)}}
+	default:
 		req.Tools = append(req.Tools, messagesTool{answerTool, "Gives the answer.", ask.Schema})
 		req.ToolChoice = &toolChoice{"tool", answerTool}
 	}
@@ -124,8 +158,33 @@ func (Anthropic) Encode(ask *Ask) (path string, body []byte, err error) {
 	return "messages", body, err
 }
 
+// lastTurn returns the number of the first message whose thinking goes back to the server. Within a turn of the model,
+// which begins behind what the user says and has calls of tools and their results, the server wants the thinking back.
+// Before that it only checks that nothing has changed since, and refuses the request if something has: tools count too.
+func lastTurn(ask *Ask) int {
+	n := len(ask.Messages)
+	if len(ask.Tools) == 0 {
+		return n
+	}
+	for n > 0 && ask.Messages[n-1].Role != llm.User {
+		n--
+	}
+	return n
+}
+
+// keptThinking returns the blocks that are in the signature of a call. That of another server has none.
+func keptThinking(signature string) (blocks []messagesBlock) {
+	if !strings.HasPrefix(signature, "[") || json.Unmarshal([]byte(signature), &blocks) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(blocks, func(b messagesBlock) bool { return !strings.HasSuffix(b.Type, "thinking") })
+}
+
 // messagesBlocks returns the blocks of m. The server refuses empty texts.
-func messagesBlocks(m *llm.Message) (blocks []messagesBlock, err error) {
+func messagesBlocks(m *llm.Message, withThinking bool) (blocks []messagesBlock, err error) {
+	if withThinking && len(m.Calls) > 0 {
+		blocks = keptThinking(m.Calls[0].Signature)
+	}
 	for _, image := range m.Images {
 		source := &imageSource{"base64", image.Type, image.Data}
 		blocks = append(blocks, messagesBlock{Type: "image", Source: source})
@@ -135,7 +194,7 @@ func messagesBlocks(m *llm.Message) (blocks []messagesBlock, err error) {
 		blocks = append(blocks, messagesBlock{Type: "text", Text: m.Content})
 	}
 	if isResult {
-		result := messagesBlock{Type: "tool_result", ToolUseID: messagesID(m.CallID)}
+		result := messagesBlock{Type: "tool_result", ToolUseID: callid.Anthropic(m.CallID)}
 		switch {
 		case len(blocks) > 0:
 			result.Content = blocks
@@ -144,24 +203,18 @@ func messagesBlocks(m *llm.Message) (blocks []messagesBlock, err error) {
 		}
 		return []messagesBlock{result}, nil
 	}
-	for _, c := range m.Calls {
+	for i, c := range m.Calls {
 		arguments, err := argumentsOf(c)
 		if err != nil {
 			return nil, err
 		}
-		blocks = append(blocks, messagesBlock{Type: "tool_use", ID: messagesID(c.ID), Name: c.Name, Input: arguments})
+		if withThinking && i > 0 {
+			blocks = append(blocks, keptThinking(c.Signature)...)
+		}
+		id := callid.Anthropic(c.ID)
+		blocks = append(blocks, messagesBlock{Type: "tool_use", ID: id, Name: c.Name, Input: arguments})
 	}
 	return blocks, nil
-}
-
-// messagesID returns the id of a call with characters that the server takes. The id may come from another server.
-func messagesID(id string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x80 && (r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z') {
-			return r
-		}
-		return '_'
-	}, id)
 }
 
 // messagesEvent is one event of a stream.
@@ -172,16 +225,19 @@ type messagesEvent struct {
 		Usage *messagesUsage `json:"usage"`
 	} `json:"message"`
 	Block struct {
-		Type     string          `json:"type"`
-		ID       string          `json:"id"`
-		Name     string          `json:"name"`
-		Input    json.RawMessage `json:"input"`
-		Text     string          `json:"text"`
-		Thinking string          `json:"thinking"`
+		Type      string          `json:"type"`
+		ID        string          `json:"id"`
+		Name      string          `json:"name"`
+		Input     json.RawMessage `json:"input"`
+		Text      string          `json:"text"`
+		Thinking  string          `json:"thinking"`
+		Signature string          `json:"signature"`
+		Data      string          `json:"data"`
 	} `json:"content_block"`
 	Delta struct {
 		Text       string `json:"text"`
 		Thinking   string `json:"thinking"`
+		Signature  string `json:"signature"`
 		Input      string `json:"partial_json"`
 		StopReason string `json:"stop_reason"`
 	} `json:"delta"`
@@ -214,17 +270,23 @@ func (Anthropic) Decode(data []byte, a *Answer) error {
 	}
 	switch e.Type {
 	case "content_block_start":
+		if strings.HasSuffix(e.Block.Type, "thinking") {
+			a.kept = append(a.kept, messagesBlock{Type: e.Block.Type, Data: e.Block.Data})
+			a.keptFrom, a.size = a.thinking.Len(), a.size+len(e.Block.Data)
+		}
 		a.add(e.Block.Thinking, e.Block.Text)
+		a.keep(e.Block.Signature)
 		if e.Block.Type != "tool_use" {
 			return nil
 		}
-		p := piece{index: indexOf(e.Index), begins: true, id: e.Block.ID, name: e.Block.Name}
+		p := piece{index: indexOf(e.Index), begins: true, id: e.Block.ID, name: e.Block.Name, signature: a.handOver()}
 		if input := string(e.Block.Input); input != "{}" && input != "null" {
 			p.arguments = input // Ollama sends them whole
 		}
 		return a.part(p)
 	case "content_block_delta":
 		a.add(e.Delta.Thinking, e.Delta.Text)
+		a.keep(e.Delta.Signature)
 		if e.Delta.Input != "" {
 			return a.part(piece{index: indexOf(e.Index), arguments: e.Delta.Input})
 		}
@@ -234,6 +296,27 @@ func (Anthropic) Decode(data []byte, a *Answer) error {
 		return a.stopped()
 	}
 	return nil
+}
+
+// keep notes the signature of the last block of thinking, behind its text.
+func (a *Answer) keep(signature string) {
+	if len(a.kept) == 0 || signature == "" {
+		return
+	}
+	a.size += len(signature)
+	last, text := &a.kept[len(a.kept)-1], a.thinking.String()[a.keptFrom:]
+	last.Thinking, last.Signature = &text, last.Signature+signature
+}
+
+// handOver returns the thinking since the last call as the signature of the next one. Servers that do not sign it do
+// not want it back.
+func (a *Answer) handOver() string {
+	signed := slices.DeleteFunc(a.kept, func(b messagesBlock) bool { return b.Signature+b.Data == "" })
+	if a.kept = nil; len(signed) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(signed) // texts only
+	return string(text)
 }
 
 // stopped ends the answer of a server that said why it stops.
@@ -259,12 +342,4 @@ func (a *Answer) stopped() error {
 	}
 	a.close()
 	return nil
-}
-
-// isObject reports whether schema describes an object.
-func isObject(schema json.RawMessage) bool {
-	var root struct {
-		Type string `json:"type"`
-	}
-	return json.Unmarshal(schema, &root) == nil && root.Type == "object"
 }

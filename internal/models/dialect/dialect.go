@@ -12,8 +12,11 @@ package dialect
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 
 	"qq/pkg/llm"
+	"qq/pkg/tool"
 )
 
 // Dialect is one way in which servers are asked for a chat and answer it.
@@ -35,6 +38,34 @@ type Ask struct {
 	Thinking bool   // it can think before it answers
 	Context  int    // tokens of prompt and answer together that the server must have room for
 	Limit    int    // most tokens of the answer; 0 means that the server decides
+	// NoThinking says that it must not think before it answers, because it cannot do that and call tools.
+	NoThinking bool
+}
+
+// InWords returns a with the schema of the answer as a part of the system prompt, for servers that do not hold answers
+// to a schema.
+func (a *Ask) InWords() *Ask {
+	with := *a
+	with.Schema = nil
+	with.System = strings.TrimSpace(a.System + "\n\nAnswer with one JSON document and nothing else. It must fit this " +
+		"JSON Schema:\n" + string(a.Schema))
+	return &with
+}
+
+// usedTools returns the tools that ask needs to describe because the conversation has calls of them, though it offers
+// none.
+func usedTools(ask *Ask) (used []tool.Spec) {
+	if len(ask.Tools) > 0 {
+		return nil
+	}
+	for i := range ask.Messages {
+		for _, c := range ask.Messages[i].Calls {
+			if !slices.ContainsFunc(used, func(s tool.Spec) bool { return s.Name == c.Name }) {
+				used = append(used, tool.Spec{Name: c.Name, Parameters: json.RawMessage(`{"type":"object"}`)})
+			}
+		}
+	}
+	return used
 }
 
 // checkSchema returns an error if the schema of the answer is not JSON.

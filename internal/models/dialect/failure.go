@@ -38,11 +38,13 @@ func failure(raw json.RawMessage) error {
 	switch {
 	case llm.IsQuota(reply.Type), llm.IsQuota(code):
 		f.Kind = llm.Quota
+	case llm.IsOverflow(reply.Type), llm.IsOverflow(code):
+		f.Kind = llm.ContextOverflow
 	case status >= 400 && status < 600:
 		if f.Kind = llm.KindOf(status); f.Kind == llm.Server {
 			f.Kind = llm.BrokenStream // it had begun to answer
 		}
-	case reply.Type == "overloaded_error", reply.Type == "rate_limit_error":
+	case reply.Type == "overloaded_error", reply.Type == "rate_limit_error", code == "rate_limit_exceeded":
 		f.Kind = llm.Busy
 	case reply.Type == "invalid_request_error":
 		f.Kind = llm.Rejected

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/tokens"
 	"qq/pkg/llm"
 )
 
@@ -106,12 +107,13 @@ func FuzzEstimate(f *testing.F) {
 	f.Add("12", "你好\xff")
 	f.Add("\xc0 ", " \xd2")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		n := estimate(a + b)
+		n := tokens.Estimate(a + b)
 		assert.LessOrEqual(t, n, len(a)+len(b))
 		// Two spaces that meet become a run, and the rounding of wide characters is
 		// done once for both: each adds one at most.
-		assert.LessOrEqual(t, n, estimate(a)+estimate(b)+2, "text put together costs no more than its parts")
+		assert.LessOrEqual(t, n, tokens.Estimate(a)+tokens.Estimate(b)+2,
+			"text put together costs no more than its parts")
 		assert.GreaterOrEqual(t, PromptTokens(llm.Request{System: a, Messages: []llm.Message{{Content: b}}}),
-			estimate(a)+estimate(b))
+			tokens.Estimate(a)+tokens.Estimate(b))
 	})
 }

@@ -151,6 +151,9 @@ func geminiParts(m *llm.Message) (parts []geminiPart, err error) {
 			return nil, err
 		}
 		p := geminiPart{Call: &geminiCall{Name: c.Name, Arguments: arguments}, Signature: c.Signature}
+		if strings.HasPrefix(p.Signature, "[") { // that of another server
+			p.Signature = ""
+		}
 		if i == 0 && p.Signature == "" { // of calls at once only the first has one
 			p.Signature = noSignature
 		}

@@ -11,9 +11,7 @@ import (
 // OpenAI is the dialect of chat completions, which most servers speak. Source: the API reference of OpenAI, and the
 // deviations of llama.cpp, vLLM, LM Studio, OpenRouter, Groq, DeepSeek and Ollama that the tests name.
 type OpenAI struct {
-	// CompletionTokens says that the limit of an answer is called max_completion_tokens. Only OpenAI itself wants
-	// that; other servers know max_tokens.
-	CompletionTokens bool
+	Vendor Vendor // empty means none that needs anything special
 }
 
 var _ Dialect = OpenAI{}
@@ -25,21 +23,28 @@ type completionRequest struct {
 	Tools    []chatTool          `json:"tools,omitempty"`
 	Messages []completionMessage `json:"messages"`
 	Stream   bool                `json:"stream"`
-	Options  struct {
-		Usage bool `json:"include_usage"`
-	} `json:"stream_options"`
+	Options  *streamOptions      `json:"stream_options,omitempty"`
+
 	MaxTokens           int             `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int             `json:"max_completion_tokens,omitempty"`
 	Temperature         *float64        `json:"temperature,omitempty"`
 	Format              *responseFormat `json:"response_format,omitempty"`
+	ToolChoice          string          `json:"tool_choice,omitempty"`
+	Effort              string          `json:"reasoning_effort,omitempty"`
+}
+
+type streamOptions struct {
+	Usage bool `json:"include_usage"`
 }
 
 type responseFormat struct {
-	Type   string `json:"type"`
-	Schema struct {
-		Name   string          `json:"name"`
-		Schema json.RawMessage `json:"schema"`
-	} `json:"json_schema"`
+	Type   string        `json:"type"`
+	Schema *answerSchema `json:"json_schema,omitempty"`
+}
+
+type answerSchema struct {
+	Name   string          `json:"name"`
+	Schema json.RawMessage `json:"schema"`
 }
 
 type completionMessage struct {
@@ -47,6 +52,9 @@ type completionMessage struct {
 	Content any              `json:"content"` // *string, nil in a message that only has calls; []completionPart
 	Calls   []completionCall `json:"tool_calls,omitempty"`
 	CallID  string           `json:"tool_call_id,omitempty"`
+	// Thinking is only sent to servers that want it back.
+	Thinking *string         `json:"reasoning_content,omitempty"`
+	Details  json.RawMessage `json:"reasoning_details,omitempty"`
 }
 
 // completionPart is a part of a message with images: one of them, or the text.
@@ -74,49 +82,54 @@ func (OpenAI) Authorize(h http.Header, key string) { bearer(h, key) }
 
 // Encode implements [Dialect].
 func (d OpenAI) Encode(ask *Ask) (path string, body []byte, err error) {
-	req := completionRequest{Model: ask.Model, Stream: true, Temperature: ask.Temperature}
-	req.Options.Usage = true
-	if d.CompletionTokens {
-		req.MaxCompletionTokens = ask.Limit
-	} else {
-		req.MaxTokens = ask.Limit
-	}
 	if err := checkSchema(ask); err != nil {
 		return "", nil, err
 	}
+	req := completionRequest{Model: ask.Model, Stream: true, Options: &streamOptions{true},
+		MaxTokens: ask.Limit, Temperature: ask.Temperature}
 	if ask.Schema != nil {
-		req.Format = &responseFormat{Type: "json_schema"}
-		req.Format.Schema.Name, req.Format.Schema.Schema = "answer", ask.Schema
+		req.Format = &responseFormat{"json_schema", &answerSchema{"answer", ask.Schema}}
 	}
+	if ask.NoThinking {
+		req.Effort = "none"
+	}
+	ask = d.Vendor.adapt(ask, &req)
 	if ask.System != "" {
 		req.Messages = append(req.Messages, completionMessage{Role: "system", Content: &ask.System})
 	}
 	messages := imagesBeside(ask.Messages)
 	for i := range messages {
-		m := &messages[i]
-		out := completionMessage{Role: string(m.Role), Content: &m.Content, CallID: m.CallID}
-		for _, c := range m.Calls {
-			arguments, err := argumentsOf(c)
-			if err != nil {
-				return "", nil, err
-			}
-			call := completionCall{ID: c.ID, Type: "function"}
-			call.Function.Name, call.Function.Arguments = c.Name, string(arguments)
-			out.Calls = append(out.Calls, call)
+		out, err := newCompletionMessage(&messages[i])
+		if err != nil {
+			return "", nil, err
 		}
-		if len(out.Calls) > 0 && m.Content == "" {
-			out.Content = nil
-		}
-		if len(m.Images) > 0 {
-			out.Content = completionParts(m)
-		}
-		req.Messages = append(req.Messages, out)
+		req.Messages = d.Vendor.add(req.Messages, out, &messages[i])
 	}
 	if req.Tools, err = chatTools(ask.Tools); err != nil {
 		return "", nil, err
 	}
 	body, err = encode(req)
 	return "chat/completions", body, err
+}
+
+func newCompletionMessage(m *llm.Message) (completionMessage, error) {
+	out := completionMessage{Role: string(m.Role), Content: &m.Content, CallID: m.CallID}
+	for _, c := range m.Calls {
+		arguments, err := argumentsOf(c)
+		if err != nil {
+			return out, err
+		}
+		call := completionCall{ID: c.ID, Type: "function"}
+		call.Function.Name, call.Function.Arguments = c.Name, string(arguments)
+		out.Calls = append(out.Calls, call)
+	}
+	if len(out.Calls) > 0 && m.Content == "" {
+		out.Content = nil
+	}
+	if len(m.Images) > 0 {
+		out.Content = completionParts(m)
+	}
+	return out, nil
 }
 
 // completionParts returns the images and the text of m.
@@ -144,6 +157,7 @@ type completion struct {
 		Details struct {
 			Cached float64 `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
+		Hit float64 `json:"prompt_cache_hit_tokens"` // DeepSeek says it so
 	} `json:"usage"`
 	Error json.RawMessage `json:"error"`
 	// vLLM before 0.10 reports an error in the middle of a stream by these two.
@@ -152,10 +166,11 @@ type completion struct {
 }
 
 type completionDelta struct {
-	Content          string `json:"content"`
-	Refusal          string `json:"refusal"`
-	ReasoningContent string `json:"reasoning_content"` // DeepSeek, llama.cpp, vLLM
-	Reasoning        string `json:"reasoning"`         // OpenRouter, Groq, Ollama
+	Content          completionContent `json:"content"`
+	Refusal          string            `json:"refusal"`
+	ReasoningContent string            `json:"reasoning_content"` // DeepSeek, llama.cpp, vLLM
+	Reasoning        string            `json:"reasoning"`         // OpenRouter, Groq, Ollama
+	Details          []reasoningDetail `json:"reasoning_details"` // OpenRouter
 	Calls            []struct {
 		Index    *int   `json:"index"`
 		ID       string `json:"id"`
@@ -166,8 +181,32 @@ type completionDelta struct {
 	} `json:"tool_calls"`
 }
 
+// completionContent is a text or, of the models of Mistral that think, a list of parts.
+type completionContent struct{ text, thinking string }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (c *completionContent) UnmarshalJSON(data []byte) error {
+	if data[0] != '[' {
+		return json.Unmarshal(data, &c.text)
+	}
+	var parts []struct {
+		Text     string `json:"text"`
+		Thinking []struct {
+			Text string `json:"text"`
+		} `json:"thinking"`
+	}
+	err := json.Unmarshal(data, &parts)
+	for i := range parts {
+		c.text += parts[i].Text
+		for _, t := range parts[i].Thinking {
+			c.thinking += t.Text
+		}
+	}
+	return err
+}
+
 // Decode implements [Dialect]. The end mark is the finish reason; the usage may follow it.
-func (OpenAI) Decode(data []byte, a *Answer) error {
+func (d OpenAI) Decode(data []byte, a *Answer) error {
 	if string(data) == "[DONE]" {
 		a.close()
 		return nil
@@ -183,19 +222,22 @@ func (OpenAI) Decode(data []byte, a *Answer) error {
 		return failure(c.Error)
 	}
 	if c.Usage != nil {
-		a.count(c.Usage.Prompt, c.Usage.Output, c.Usage.Details.Cached)
+		a.count(c.Usage.Prompt, c.Usage.Output, max(c.Usage.Details.Cached, c.Usage.Hit))
 	}
 	if len(c.Choices) == 0 {
 		return nil
 	}
 	choice := &c.Choices[0]
-	for _, d := range [...]*completionDelta{&choice.Delta, &choice.Message} {
-		a.add(d.ReasoningContent, d.Content+d.Refusal)
-		if d.ReasoningContent == "" {
-			a.add(d.Reasoning, "")
+	for _, delta := range [...]*completionDelta{&choice.Delta, &choice.Message} {
+		a.add(delta.ReasoningContent+delta.Content.thinking, delta.Content.text+delta.Refusal)
+		if delta.ReasoningContent == "" {
+			a.add(delta.Reasoning, "")
 		}
-		for i := range d.Calls {
-			call := &d.Calls[i]
+		if d.Vendor == OpenRouter {
+			a.details.add(a, delta.Details)
+		}
+		for i := range delta.Calls {
+			call := &delta.Calls[i]
 			p := piece{index: indexOf(call.Index), id: call.ID, name: call.Function.Name}
 			if json.Unmarshal(call.Function.Arguments, &p.arguments) != nil {
 				p.arguments = string(call.Function.Arguments)
@@ -209,9 +251,9 @@ func (OpenAI) Decode(data []byte, a *Answer) error {
 	case "":
 		return nil
 	case "stop", "tool_calls", "function_call", "eos", "stop_sequence":
-		return a.end(llm.StopEnd)
-	case "length":
-		return a.end(llm.StopLength)
+		return a.endWithDetails(llm.StopEnd)
+	case "length", "model_length": // the latter of Mistral: the context is full
+		return a.endWithDetails(llm.StopLength)
 	case "content_filter":
 		return filtered("content_filter")
 	}

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,6 +21,8 @@ func TestStreams(t *testing.T) {
 		{ID: "c2", Name: "now", Arguments: json.RawMessage(`{}`)},
 	}
 	one := calls[:1]
+	signed := []tool.Call{calls[0], calls[1]}
+	signed[0].Signature = `[{"type":"thinking","thinking":"hm","signature":"x"}]`
 	same := []tool.Call{calls[0], {ID: "c1", Name: "now", Arguments: calls[1].Arguments}}
 	twice := []tool.Call{calls[0], {ID: "c2", Name: "read", Arguments: calls[1].Arguments}}
 	for name, tt := range map[string]struct {
@@ -46,6 +49,11 @@ more`, text, "", nil, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 
 		"openai, reasoning_content": {OpenAI{}, `{"choices":[{"delta":{"reasoning_content":"h"}}]}
 {"choices":[{"delta":{"reasoning_content":"m"}}]}
 {"choices":[{"delta":{"content":"Größe 1"},"finish_reason":"stop"}]}`, text, "hm", nil, task.Usage{}, llm.StopEnd},
+		"openai, Mistral thinks": {OpenAI{}, `{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"h"}]}]}}]}
+{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"m"}]},{"type":"text","text":"Größe"}]}}]}
+{"choices":[{"delta":{"content":" 1"},"finish_reason":"model_length"}]}`, text, "hm", nil, task.Usage{}, llm.StopLength},
+		"openai, the cache of DeepSeek": {OpenAI{}, `{"choices":[{"delta":{"content":"Größe 1"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_cache_hit_tokens":5,"prompt_cache_miss_tokens":2}}`,
+			text, "", nil, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 5}, llm.StopEnd},
 		"openai, reasoning, and both": {OpenAI{}, `{"choices":[{"delta":{"reasoning":"h"}}]}
 {"choices":[{"delta":{"reasoning":"m","reasoning_content":"m"}}]}
 {"choices":[{"delta":{"content":"Größe 1"},"finish_reason":"stop"}]}`, text, "hm", nil, task.Usage{}, llm.StopEnd},
@@ -111,7 +119,7 @@ more`, text, "", nil, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 
 {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":":\"a\"}"}}
 {"type":"content_block_start","index":3,"content_block":{"type":"tool_use","id":"c2","name":"now","input":{}}}
 {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":3}}
-{"type":"message_stop"}`, text, "hm", calls, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 4}, llm.StopEnd},
+{"type":"message_stop"}`, text, "hm", signed, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 4}, llm.StopEnd},
 		"anthropic, whole inputs": {Anthropic{}, `{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"c1","name":"read","input":{"path":"a"}}}
 {"type":"message_delta","delta":{"stop_reason":"max_tokens"}}
 {"type":"message_stop"}`, "", "", one, task.Usage{}, llm.StopLength},
@@ -197,6 +205,10 @@ func TestFailuresInStreams(t *testing.T) {
 		"openrouter":       {OpenAI{}, `{"error":{"code":429,"message":"slow down"},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}`, llm.Busy, "slow down"},
 		"openrouter, 502":  {OpenAI{}, `{"error":{"code":502,"message":"bad"}}`, llm.Busy, "bad"},
 		"openrouter, 500":  {OpenAI{}, `{"error":{"code":500,"message":"it died"}}`, llm.BrokenStream, "it died"},
+		"openai, quota":    {OpenAI{}, `{"error":{"code":"insufficient_quota","message":"pay"}}`, llm.Quota, "pay"},
+		"openai, too long": {OpenAI{}, `{"error":{"code":"context_length_exceeded","message":"long"}}`, llm.ContextOverflow, "long"},
+		"openai, wrong":    {OpenAI{}, `{"error":{"type":"invalid_request_error","message":"wrong"}}`, llm.Rejected, "wrong"},
+		"openai, 600":      {OpenAI{}, `{"error":{"code":600,"message":"odd"}}`, llm.BrokenStream, "odd"},
 		"openai, no text":  {OpenAI{}, `{"error":{"what":1}}`, llm.BrokenStream, `{"what":1}`},
 		"openai, filtered": {OpenAI{}, `{"choices":[{"delta":{},"finish_reason":"content_filter"}]}`, llm.Rejected, "a filter of the server ended it (content_filter)"},
 		"sglang":           {OpenAI{}, `{"choices":[{"delta":{},"finish_reason":"abort"}]}`, llm.BrokenStream, "the server ended it with abort"},
@@ -259,4 +271,19 @@ func TestNoEndMark(t *testing.T) {
 func anthropicEnd(reason string) string {
 	return `{"type":"message_delta","delta":{"stop_reason":"` + reason + `"}}
 {"type":"message_stop"}`
+}
+
+// TestManyCalls: an answer of calls without end is cut after some thousand of them. A hundred thousand took a minute of
+// work.
+func TestManyCalls(t *testing.T) {
+	a := NewAnswer(nil, 8<<20)
+	n := 0
+	for ; n < 100_000; n++ {
+		if err := a.Take(OpenAI{}, fmt.Appendf(nil, `{"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"c%d","function":`+
+			`{"name":"r","arguments":"{}"}}]}}]}`, n, n)); err != nil {
+			require.ErrorIs(t, err, ErrTooLong)
+			break
+		}
+	}
+	assert.InDelta(t, 8<<10, n, 500)
 }

@@ -79,7 +79,7 @@ func unsupported(problem string) error {
 		Kind:    llm.Unsupported,
 		Problem: problem,
 		Hint: `say "summarize", "key points of", "keywords of" or "outline", and names of files (of folders: docs/) ` +
-			`or a text; for anything else ` + install + `; or name one with --model ollama:NAME; ` +
+			`or a text; for anything else ` + install + `; or name one with --model SERVER:NAME; ` +
 			`qq setup looks for one`,
 	}
 }

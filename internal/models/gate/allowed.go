@@ -2,6 +2,7 @@ package gate
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"qq/pkg/llm"
@@ -85,6 +86,20 @@ func (g *Gate) pause(now time.Time) (d time.Duration, soon bool) {
 	return max(d, held), soon && held == 0
 }
 
+// turnsAway returns why w may not wait; nil means that it may. One that another model can answer waits for no server
+// longer than a retry does, except for the reset of a quota, because a person wants that. The caller holds g.mu.
+func (g *Gate) turnsAway(w *waiter, now time.Time) *llm.Error {
+	if err := g.refusal(w.model, w.since); err != nil || !w.hurried || now.Before(g.reset) {
+		return err
+	}
+	d, soon := g.pause(now)
+	if soon || d <= longestWait {
+		return nil
+	}
+	return &llm.Error{Kind: llm.Busy, RetryAfter: d,
+		Problem: fmt.Sprintf("%s wants no requests for %ds", g.config.Server, seconds(d))}
+}
+
 // unanswered returns how many requests the server has not begun to answer. The caller holds g.mu.
 func (g *Gate) unanswered() int {
 	n := 0
@@ -108,13 +123,8 @@ func (g *Gate) Found(err error) {
 	defer g.unlock()
 	b := g.breakers.server
 	v, _ := verdicts(r)
-	switch {
-	case v == answered && b.opened > 0:
-		b.circuit.HalfOpen()
-	case b.left() > 0:
+	if v != answered && b.left() > 0 {
 		return
-	case b.opened > 0:
-		b.admits() // it is the trial
 	}
 	for range failuresToOpen {
 		g.sent++

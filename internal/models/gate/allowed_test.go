@@ -168,7 +168,9 @@ func TestQuota(t *testing.T) {
 				m := &model{ends: []error{quota(tt.after), quota(tt.after)}}
 				start := time.Now()
 				_, err := Retrying(m, "m", entry{g}, Policy{}).Chat(t.Context(), llm.Request{}, nil)
-				require.Len(t, said.take(), 1+len(m.waits())/2)
+				lines := said.take()
+				require.Len(t, lines, 1+len(m.waits())/2)
+				assert.Equal(t, tt.waits == quotaAgain, strings.Contains(lines[0], "does not say until when"))
 				if tt.waits > 0 {
 					require.NoError(t, err, "it needs no retry for that")
 					assert.Equal(t, 2*tt.waits, time.Since(start))
@@ -178,7 +180,8 @@ func TestQuota(t *testing.T) {
 				assert.EqualError(t, demand(t, err, llm.Quota), "you have no more")
 				assert.Len(t, m.sent, 1, "it is not asked again")
 				assert.Equal(t, "the quota of lab is used up", g.UsedUp())
-				assert.Contains(t, demand(t, g.Refusal("other"), llm.Quota).Hint, "--on-quota wait")
+				assert.Contains(t, demand(t, g.Refusal("other"), llm.Quota).Hint,
+					"with --fallback, or wait with --on-quota wait")
 				assert.Zero(t, g.Ready("other"), "to be refused")
 				assert.Nil(t, g.Try("other", nil))
 			})
@@ -269,6 +272,47 @@ type entry struct{ *Gate }
 
 func (e entry) Enter(ctx context.Context, model string, again bool) (llm.Permit, error) {
 	return e.Gate.Enter(ctx, model, again, nil)
+}
+
+// TestBusyForLong: a server that wants no requests for an hour keeps no request that another model can answer, neither
+// the one that it told so, nor one that waits already, nor a later one. All others wait, as for the reset of a quota.
+func TestBusyForLong(t *testing.T) {
+	busy := &llm.Error{Kind: llm.Busy, Problem: "slow down", RetryAfter: time.Hour, Status: 429}
+	chat := func(t *testing.T, g *Gate, hasty bool, ends ...error) (time.Duration, error) {
+		began := time.Now()
+		_, err := Retrying(&model{ends: ends}, "m", entry{g}, Policy{Retries: 2, Hasty: hasty}).
+			Chat(t.Context(), llm.Request{}, nil)
+		return time.Since(began), err
+	}
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 1, Retries: 2})
+		var others sync.WaitGroup
+		first := enter(t, g, 1)[0]
+		for _, hasty := range []bool{true, false} {
+			others.Go(func() {
+				waited, err := chat(t, g, hasty)
+				if assert.Equal(t, hasty, waited == time.Second, "%v", waited); hasty {
+					demand(t, err, llm.Busy)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		first.Leave(llm.Report{Kind: llm.Busy, RetryAfter: time.Hour})
+		synctest.Wait()
+		waited, err := chat(t, g, true)
+		demand(t, err, llm.Busy)
+		assert.Zero(t, waited, "a later one")
+		others.Wait()
+		waited, err = chat(t, NewGate(Config{MaxInFlight: 1}), true, busy)
+		demand(t, err, llm.Busy)
+		assert.Zero(t, waited, "the one that was told so")
+		waited, err = chat(t, NewGate(Config{MaxInFlight: 1}), false, busy)
+		require.NoError(t, err)
+		assert.Equal(t, time.Hour, waited, "without another model")
+		waited, err = chat(t, NewGate(Config{MaxInFlight: 1, OnQuota: QuotaWait}), true, quota(30*time.Minute))
+		require.NoError(t, err)
+		assert.Equal(t, 30*time.Minute, waited, "a person wants to wait")
+	})
 }
 
 // TestSilentServer: a server that has not said anything for a while is not ready for further tasks, until it does.

@@ -25,7 +25,8 @@ const (
 type Policy struct {
 	Retries int     // attempts after the first
 	Repeats Repeats // hears about each retry; nil means nobody listens
-	// Hasty says that another model can answer: nothing waits for an open circuit breaker.
+	// Hasty says that another model can answer: nothing waits for an open circuit breaker, nor long for a server that
+	// wants no requests.
 	Hasty bool
 }
 
@@ -44,6 +45,7 @@ type Backend struct {
 	model     string
 	admission llm.Admission
 	retry     retrypolicy.RetryPolicy[any]
+	hasty     bool
 	repeats   atomic.Int64
 }
 
@@ -53,7 +55,7 @@ var _ llm.Backend = (*Backend)(nil)
 // behind next. Each attempt enters a and leaves it. After a Retry-After or an open breaker, a makes the retry wait,
 // not the retry delay. A nil a admits everything.
 func Retrying(next llm.Backend, model string, a llm.Admission, p Policy) *Backend {
-	b := &Backend{next: next, model: model, admission: a}
+	b := &Backend{next: next, model: model, admission: a, hasty: p.Hasty}
 	delay := wait
 	if a == nil {
 		b.admission = unlimited{}
@@ -158,6 +160,9 @@ func isQuota(err error) bool {
 // last says that a breaker is open does the attempt wait for its trial request.
 func (b *Backend) enter(ctx context.Context, last error) (llm.Permit, error) {
 	e, ok := errors.AsType[*llm.Error](last)
+	if b.hasty {
+		ctx = llm.Hurried(ctx)
+	}
 	return b.admission.Enter(ctx, b.model, ok && e.Kind == llm.Open)
 }
 
@@ -180,10 +185,14 @@ func (b *Backend) attempt(
 	return resp, err
 }
 
-// repeatable reports whether a retry makes sense after err. hasty says that it must not wait for a circuit breaker.
+// repeatable reports whether a retry makes sense after err. hasty says that it must not wait for a circuit breaker, nor
+// longer than the longest delay between two attempts.
 func repeatable(err error, hasty bool) bool {
 	e, ok := errors.AsType[*llm.Error](err)
-	return ok && (e.Passing() || e.Kind == llm.Open && e.RetryAfter > 0 && !hasty)
+	if !ok || hasty && (e.Kind == llm.Open || e.RetryAfter > longestWait) {
+		return false
+	}
+	return e.Passing() || e.Kind == llm.Open && e.RetryAfter > 0
 }
 
 // wait returns the delay before the retry that follows attempt n (from 0), which failed with err. The delay grows

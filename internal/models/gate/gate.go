@@ -17,9 +17,10 @@
 // Flow: Enter refuses at once when the budget is spent, a quota is used up or a breaker is open. Otherwise it queues
 // the request until the limit, the pace, the Retry-After of the server and the breakers admit it. A request that was
 // refused by an open breaker and has a retry left calls Enter with again set: it is then queued until the trial
-// request. Leave counts the tokens, updates the limit and the breakers, and then admits or refuses queued requests.
-// After a Retry-After, an open breaker or for the reset of a quota a Backend waits in this queue, where the clocks of
-// its task are paused. Before other retries it waits outside of the queue.
+// request. A request that another model can answer is refused, too, while the server wants no requests for longer than
+// half a minute. Leave counts the tokens, updates the limit and the breakers, and then admits or refuses queued
+// requests. After a Retry-After, an open breaker or for the reset of a quota a Backend waits in this queue, where the
+// clocks of its task are paused. Before other retries it waits outside of the queue.
 //
 // Promises: first come, first served, except that a request does not wait behind one that waits for the trial of
 // another model. A permit is given once; if its request has been cancelled, the next one gets it. No request stays
@@ -66,6 +67,9 @@ type Config struct {
 	// Notes hears once about each event: requests are held back, a breaker has
 	// opened or closed. Nil means nobody listens.
 	Notes Notes
+	// Waits hears instead that requests wait for the reset of a quota: the agent of such a request says nothing of it,
+	// as it does of a repeated one. Nil is Notes.
+	Waits Notes
 }
 
 // Notes passes messages on to a person.
@@ -97,6 +101,7 @@ type Gate struct {
 	paced    bool        // a person was told about the pace
 	usedUp   *llm.Error  // a quota is used up, and nothing waits for its reset; nil if it is not so
 	held     time.Time   // nothing is sent before this time (Retry-After)
+	reset    time.Time   // the same, for the reset of a quota: a person wants to wait for it
 	wake     *time.Timer // fires at due and calls woken; nil if it is not set
 	due      time.Time
 	after    []message // to deliver when mu is free again
@@ -105,6 +110,7 @@ type Gate struct {
 // message is what the gate reports after it has unlocked: a note for a person, or to the Clocked
 // of a request how long the request has waited at the server.
 type message struct {
+	to     Notes
 	note   string
 	who    Clocked
 	behind time.Duration
@@ -128,6 +134,7 @@ func NewGate(c Config) *Gate {
 type waiter struct {
 	model   string
 	who     Clocked
+	hurried bool          // another model can answer, see [llm.Hurried]
 	since   *generations  // the breakers it waits for, as they were; nil waits for none
 	element *list.Element // in the queue; nil when it has left it
 	permit  *permit
@@ -147,7 +154,8 @@ func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked)
 	if again {
 		since = g.breakers.generations(model)
 	}
-	if err := g.refusal(model, since); err != nil {
+	w := &waiter{model: model, who: who, since: since, hurried: llm.InHurry(ctx)}
+	if err := g.turnsAway(w, time.Now()); err != nil {
 		g.unlock()
 		return nil, err
 	}
@@ -155,7 +163,7 @@ func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked)
 		g.unlock()
 		return p, nil
 	}
-	w := &waiter{model: model, who: who, since: since, done: make(chan struct{})}
+	w.done = make(chan struct{})
 	w.element = g.queue.PushBack(w)
 	g.serve() // sets the wake-up timer if this waiter needs one
 	g.unlock()
@@ -250,7 +258,7 @@ func (g *Gate) unlock() {
 		case m.who != nil:
 			m.who.Behind(m.behind)
 		case m.note != "":
-			g.config.Notes.Note("%s", m.note)
+			m.to.Note("%s", m.note)
 		}
 		for _, o := range m.serve {
 			o.again()
@@ -260,8 +268,13 @@ func (g *Gate) unlock() {
 
 // note collects a message, which unlock delivers. The caller holds g.mu.
 func (g *Gate) note(format string, args ...any) {
-	if g.config.Notes != nil {
-		g.after = append(g.after, message{note: fmt.Sprintf(format, args...)})
+	g.tell(g.config.Notes, fmt.Sprintf(format, args...))
+}
+
+// tell is note for those who listen at to, which may be nil.
+func (g *Gate) tell(to Notes, note string) {
+	if to != nil {
+		g.after = append(g.after, message{to: to, note: note})
 	}
 }
 
@@ -317,14 +330,14 @@ func (g *Gate) serve() {
 	for e := g.queue.Front(); e != nil; {
 		w := e.Value.(*waiter)
 		e = e.Next()
-		if err := g.refusal(w.model, w.since); err != nil {
+		if err := g.turnsAway(w, now); err != nil {
 			w.err = err
 		} else if g.open(now) && g.breakers.admits(w.model) {
 			w.permit = g.send(w.model, w.who, now)
 		} else {
 			d, _ := g.pause(now)
 			g.wakeIn(max(d, g.breakers.left(w.model)), now)
-			if g.breakers.calm() {
+			if g.breakers.calm() && d <= longestWait {
 				return // all others wait for the same
 			}
 			continue

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -20,7 +21,8 @@ const (
 )
 
 // QuotaHint says what a person can do then.
-const QuotaHint = "look at your plan and balance there, use another model, or wait for the reset with --on-quota wait"
+const QuotaHint = "look at your plan and balance there, name another model with --fallback, " +
+	"or wait with --on-quota wait"
 
 // quotaAgain is when a server is asked again that does not say when its quota is reset.
 const quotaAgain = 10 * time.Minute
@@ -50,8 +52,13 @@ func (g *Gate) exhaust(after time.Duration, now time.Time) {
 	}
 	g.heard = false // one request finds out for all
 	if until := now.Add(d); until.After(g.held) {
-		g.held = until
-		g.note("the quota of %s is used up: requests wait %ds for its reset", g.config.Server, seconds(d))
+		g.held, g.reset = until, until
+		text := fmt.Sprintf("the quota of %s is used up: requests wait %ds for its reset", g.config.Server, seconds(d))
+		if after <= 0 {
+			text = fmt.Sprintf("the quota of %s is used up, and the server does not say until when: "+
+				"it is asked again in %ds", g.config.Server, seconds(d))
+		}
+		g.tell(cmp.Or(g.config.Waits, g.config.Notes), text)
 	}
 }
 

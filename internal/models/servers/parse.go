@@ -24,7 +24,7 @@ const example = "openai http://10.0.0.7:8000/v1 key=LAB_KEY"
 // options are those that a description may have behind its address. The last one takes the rest of the line.
 const (
 	keyCommand = "key_cmd="
-	options    = "key=, context=, vision, plain, " + keyCommand
+	options    = "key=, context=, vision, no-tools, plain, " + keyCommand
 )
 
 // CheckName returns what is wrong with name as that of a server or an alias, or nil.
@@ -92,8 +92,8 @@ func (s *Server) begin(words []string) error {
 			m.Word, m.Known = words[0], Kinds()
 		}
 		return m
-	case len(words) == 1, words[1] == "plain", words[1] == "vision", strings.HasPrefix(words[1], "key="),
-		strings.HasPrefix(words[1], "context="):
+	case len(words) == 1, slices.Contains([]string{"plain", "vision", "no-tools"}, words[1]),
+		strings.HasPrefix(words[1], "key="), strings.HasPrefix(words[1], "context="):
 		return &Mistake{Problem: "the address is missing", Hint: "write it behind the kind, for example: " + example}
 	}
 	s.Kind, s.URL = words[0], words[1]
@@ -119,22 +119,31 @@ func (s *Server) option(option, value, word string) error {
 			return &Mistake{Problem: "context= is not for Ollama, which says it itself", Hint: "leave it out"}
 		}
 		s.Context = n
-	case option == "plain":
-		if s.Plain = true; word != option {
-			return &Mistake{Problem: "the option plain takes no value", Hint: "write plain alone"}
-		}
-	case option == "vision":
-		if s.Vision = true; word != option {
-			return &Mistake{Problem: "the option vision takes no value", Hint: "write vision alone"}
+	case s.flag(option) != nil:
+		if *s.flag(option) = true; word != option {
+			return &Mistake{Problem: "the option " + option + " takes no value", Hint: "write " + option + " alone"}
 		}
 	default:
 		m := &Mistake{Problem: "a word behind the address is no option",
 			Hint: "the options are " + options + "; a key is never written here"}
 		if plain(option) {
 			m.Problem = option + " is no option"
-			m.Word, m.Known = option, []string{"key", "context", "vision", "plain", "key_cmd"}
+			m.Word, m.Known = option, []string{"key", "context", "vision", "no-tools", "plain", "key_cmd"}
 		}
 		return m
+	}
+	return nil
+}
+
+// flag returns the field that an option without a value sets; nil if there is no such option.
+func (s *Server) flag(option string) *bool {
+	switch option {
+	case "vision":
+		return &s.Vision
+	case "no-tools":
+		return &s.NoTools
+	case "plain":
+		return &s.Plain
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func TestMistakes(t *testing.T) {
 		{lab + "context=9999999999999", "context= takes a number of tokens, from 1 on", ""},
 		{"ollama gpu context=1", "context= is not for Ollama, which says it itself", "leave it out"},
 		{lab + "contxt=8", "contxt is no option",
-			"the options are key=, context=, vision, plain, key_cmd=; a key is never"},
+			"the options are key=, context=, vision, no-tools, plain, key_cmd=; a key is never"},
 		{lab + secret, "a word behind the address is no option", "a key is never written here"},
 		{lab + secret + "=x", "a word behind the address is no option", ""},
 		{lab + "plain=yes", "the option plain takes no value", "write plain alone"},

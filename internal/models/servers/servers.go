@@ -31,6 +31,8 @@ type Server struct {
 	Own     bool // a setting of the user names it
 	// Vision says that its models see images, where the server does not say it.
 	Vision bool
+	// NoTools says that requests with tools are refused there: agents work without them.
+	NoTools bool
 	// KeyName is the environment variable with the key, KeyCommand a command that prints it. At most one is set.
 	KeyName, KeyCommand string
 	Plain               bool // the key may go to a host of the internet without encryption
@@ -66,6 +68,9 @@ func (s Server) String() string {
 	}
 	if s.Vision {
 		text += " vision"
+	}
+	if s.NoTools {
+		text += " no-tools"
 	}
 	if s.Plain {
 		text += " plain"
@@ -113,6 +118,17 @@ func IsHere(u *url.URL) bool {
 	host := u.Hostname()
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || host == "" || err == nil && (addr.IsLoopback() || addr.IsUnspecified())
+}
+
+// UsualPath returns how the addresses of servers of this kind end as a rule; it may be empty.
+func (s Server) UsualPath() string {
+	switch s.Kind {
+	case OpenAI, Anthropic:
+		return "/v1"
+	case Gemini:
+		return "/v1beta"
+	}
+	return ""
 }
 
 // Setting returns the name of the setting with the address of s.

@@ -80,3 +80,16 @@ func retryAfter(h http.Header, status int, a llm.Allowance, now time.Time) time.
 	}
 	return d
 }
+
+// longestPace is the longest reset of a limit for a minute. What is reset later is a quota, such as that of a day.
+const longestPace = 5 * time.Minute
+
+// untilReset returns how long it is until the time that OpenRouter names in X-Ratelimit-Reset, in milliseconds since
+// 1970, when a limit for a minute or a day is used up; 0 if it names none.
+func untilReset(h http.Header, now time.Time) time.Duration {
+	ms, err := strconv.ParseUint(h.Get("X-Ratelimit-Reset"), 10, 62)
+	if left, ok := count(h.Get("X-Ratelimit-Remaining")); err != nil || !ok || left > 0 {
+		return 0
+	}
+	return max(time.UnixMilli(int64(ms)).Sub(now), 0)
+}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -110,6 +111,41 @@ func TestFaultClass(t *testing.T) {
 		_, err := tr.Post(t.Context(), u, nil, nil)
 		f := demand(t, err, tt.kind)
 		assert.Equal(t, tt.after, f.RetryAfter, tt.name)
+	}
+}
+
+// OpenRouter names the time at which a limit is reset. That of a day is a quota.
+func TestUntilReset(t *testing.T) {
+	in := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).UnixMilli(), 10) }
+	for name, tt := range map[string]struct {
+		left, reset, after string
+		status             int
+		kind               llm.Kind
+		least, most        time.Duration
+	}{
+		"minute":       {"0", in(40 * time.Second), "", 429, llm.Busy, 30 * time.Second, 40 * time.Second},
+		"day":          {"0", in(20 * time.Hour), "", 429, llm.Quota, time.Hour, time.Hour},
+		"soon":         {"0", in(20 * time.Minute), "", 429, llm.Quota, 19 * time.Minute, 20 * time.Minute},
+		"another":      {"3", in(20 * time.Hour), "", 429, llm.Busy, 0, 0},
+		"said twice":   {"0", in(20 * time.Hour), "7", 429, llm.Busy, 7 * time.Second, 7 * time.Second},
+		"past":         {"0", in(-time.Hour), "", 429, llm.Busy, 0, 0},
+		"seconds":      {"0", "1767225600", "", 429, llm.Busy, 0, 0},
+		"junk":         {"0", "-1", "", 429, llm.Busy, 0, 0},
+		"far":          {"0", "4611686018427387903", "", 429, llm.Quota, time.Hour, time.Hour},
+		"not rejected": {"0", in(20 * time.Hour), "", 400, llm.Rejected, 0, 0},
+	} {
+		tr, u := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-RateLimit-Remaining", tt.left)
+			w.Header().Set("X-RateLimit-Reset", tt.reset)
+			if tt.after != "" {
+				w.Header().Set("Retry-After", tt.after)
+			}
+			w.WriteHeader(tt.status)
+		})
+		_, err := tr.Post(t.Context(), u, nil, nil)
+		f := demand(t, err, tt.kind)
+		assert.GreaterOrEqual(t, f.RetryAfter, tt.least, name)
+		assert.LessOrEqual(t, f.RetryAfter, tt.most, name)
 	}
 }
 

@@ -12,6 +12,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -45,6 +46,8 @@ type Fault struct {
 	RetryAfter time.Duration // what the server asked for
 	Allowed    llm.Allowance // what it says about further requests
 	Text       string        // what the server said, or the innermost error; one line
+	Param      string        // the field of the request that is wrong, if the server says it
+	BadKey     bool          // the server says that it does not know the key, though not by its status
 	Err        error         // the cause, or nil
 }
 
@@ -177,7 +180,12 @@ func statusFault(resp *http.Response) *Fault {
 	f := &Fault{Kind: llm.KindOf(resp.StatusCode), Status: resp.StatusCode, Text: errorMessage(body)}
 	f.Allowed = allowanceOf(resp.Header, now)
 	f.RetryAfter = retryAfter(resp.Header, resp.StatusCode, f.Allowed, now)
-	f.class(body)
+	f.describe(body)
+	if d := untilReset(resp.Header, now); f.Kind == llm.Busy && d > 0 && f.RetryAfter == 0 {
+		if f.RetryAfter = min(d, time.Hour); d > longestPace {
+			f.Kind = llm.Quota
+		}
+	}
 	if location := resp.Header.Get("Location"); location != "" && resp.StatusCode < 400 {
 		f.Text = "it redirects to " + llm.OneLine(location)
 	}
@@ -187,65 +195,98 @@ func statusFault(resp *http.Response) *Fault {
 	return f
 }
 
-// class reads the class of the error in body: a server that wants fewer requests may mean that a quota is used up.
-// Gemini names the quota, and says in details when to ask again.
-func (f *Fault) class(body []byte) {
-	if f.Status != http.StatusTooManyRequests {
-		return
-	}
+// errorObject is how servers describe an error. All fields are optional.
+type errorObject struct {
+	Message json.RawMessage `json:"message"` // a text; of Mistral sometimes an object
+	Type    string          `json:"type"`
+	Code    json.RawMessage `json:"code"`  // a word or a number
+	Param   string          `json:"param"` // the field of the request that is wrong
+	Details []struct {      // of Gemini
+		Reason     string `json:"reason"`
+		RetryDelay string `json:"retryDelay"`
+		Violations []struct {
+			QuotaID string `json:"quotaId"`
+		} `json:"violations"`
+	} `json:"details"`
+}
+
+// describe reads what body, the body of a failure, says about the error beside its text. Most servers say it in an
+// object called error; Mistral and old versions of vLLM say it at the top.
+func (f *Fault) describe(body []byte) {
 	var reply struct {
-		Error struct {
-			Type    string          `json:"type"`
-			Code    json.RawMessage `json:"code"`
-			Details []struct {
-				RetryDelay string `json:"retryDelay"`
-				Violations []struct {
-					QuotaID string `json:"quotaId"`
-				} `json:"violations"`
-			} `json:"details"`
-		} `json:"error"`
+		Error errorObject `json:"error"`
+		errorObject
 	}
-	if json.Unmarshal(body, &reply) != nil {
-		return
-	}
-	var code string
-	_ = json.Unmarshal(reply.Error.Code, &code) // else it is a number
-	if llm.IsQuota(reply.Error.Type) || llm.IsQuota(code) {
-		f.Kind = llm.Quota
-	}
-	for _, d := range reply.Error.Details {
-		if after, ok := resetAfter(d.RetryDelay); ok && f.RetryAfter == 0 {
-			f.RetryAfter = min(after, time.Hour)
-		}
-		for _, v := range d.Violations {
-			if strings.Contains(v.QuotaID, "PerDay") {
-				f.Kind = llm.Quota
+	_ = json.Unmarshal(body, &reply) // what has another type than expected stays empty
+	for _, e := range [...]*errorObject{&reply.Error, &reply.errorObject} {
+		f.Param = cmp.Or(f.Param, e.Param)
+		code := ""
+		_ = json.Unmarshal(e.Code, &code) // else it is a number
+		f.class(e.Type, code)
+		for _, d := range e.Details {
+			f.BadKey = f.BadKey || d.Reason == "API_KEY_INVALID"
+			if f.Status != http.StatusTooManyRequests {
+				continue
+			}
+			if after, ok := resetAfter(d.RetryDelay); ok && f.RetryAfter == 0 {
+				f.RetryAfter = min(after, time.Hour)
+			}
+			for _, v := range d.Violations {
+				if strings.Contains(v.QuotaID, "PerDay") {
+					f.Kind = llm.Quota
+				}
 			}
 		}
 	}
 }
 
-// errorMessage extracts the message of an error body: the "error" of a JSON object, or the "message" in that, or a
-// plain text. For an HTML page it returns "".
+// class adjusts the kind to the type or the code of the error: a server that wants fewer requests may mean that a quota
+// is used up, and one that rejects a request that its prompt is too long.
+func (f *Fault) class(words ...string) {
+	for _, word := range words {
+		switch {
+		case f.Status == http.StatusTooManyRequests && llm.IsQuota(word):
+			f.Kind = llm.Quota
+		case llm.IsOverflow(word):
+			f.Kind = llm.ContextOverflow
+		}
+	}
+}
+
+// errorMessage extracts the message of an error body: the "error" of a JSON object, or the "message" in that, or the
+// "message" or "detail" at the top, or a plain text. For an HTML page it returns "".
 func errorMessage(body []byte) string {
 	var reply struct {
-		Error json.RawMessage `json:"error"`
+		Error   json.RawMessage `json:"error"`
+		Message json.RawMessage `json:"message"` // Mistral, old versions of vLLM
+		Detail  json.RawMessage `json:"detail"`  // servers that are made with FastAPI, such as vLLM
 	}
-	if json.Unmarshal(body, &reply) == nil {
+	if json.Unmarshal(body, &reply) != nil {
+		if text := strings.TrimSpace(string(body)); !strings.HasPrefix(text, "<") {
+			return llm.OneLine(text)
+		}
+		return ""
+	}
+	for _, said := range [...]json.RawMessage{reply.Error, reply.Message, reply.Detail} {
 		var text string
-		if json.Unmarshal(reply.Error, &text) == nil {
+		if err := json.Unmarshal(said, &text); err == nil && text != "" {
 			return llm.OneLine(text)
 		}
 		var object struct {
-			Message string `json:"message"`
+			Message  string `json:"message"`
+			Metadata struct {
+				Raw string `json:"raw"`
+			} `json:"metadata"`
 		}
-		if json.Unmarshal(reply.Error, &object) == nil && object.Message != "" {
+		if _ = json.Unmarshal(said, &object); object.Message != "" {
+			if raw := object.Metadata.Raw; raw != "" { // what the provider behind OpenRouter said
+				object.Message += ": " + raw
+			}
 			return llm.OneLine(object.Message)
 		}
-		return llm.OneLine(string(reply.Error))
-	}
-	if text := strings.TrimSpace(string(body)); !strings.HasPrefix(text, "<") {
-		return llm.OneLine(text)
+		if len(said) > 0 && string(said) != "null" && string(said) != `""` {
+			return llm.OneLine(string(said))
+		}
 	}
 	return ""
 }

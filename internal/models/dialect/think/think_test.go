@@ -1,4 +1,4 @@
-package dialect
+package think
 
 import (
 	"strings"
@@ -9,12 +9,12 @@ import (
 
 // splitAll feeds the pieces of content to a splitter.
 func splitAll(pieces ...string) (thinking, answer string) {
-	var s thinkSplitter
+	var s Splitter
 	for _, p := range pieces {
-		th, a := s.add(p)
+		th, a := s.Add(p)
 		thinking, answer = thinking+th, answer+a
 	}
-	th, a := s.flush()
+	th, a := s.Flush()
 	return thinking + th, answer + a
 }
 
@@ -31,7 +31,7 @@ var thinkCases = []struct{ name, content, thinking, answer string }{
 	{"nothing at all", "", "", ""},
 }
 
-func TestThinkSplitter(t *testing.T) {
+func TestSplitter(t *testing.T) {
 	for _, tt := range thinkCases {
 		t.Run(tt.name, func(t *testing.T) {
 			thinking, answer := splitAll(tt.content)
@@ -46,7 +46,7 @@ func TestThinkSplitter(t *testing.T) {
 
 // Where a stream is cut makes no difference, and text without a tag at its
 // start comes through as it is.
-func FuzzThinkSplitter(f *testing.F) {
+func FuzzSplitter(f *testing.F) {
 	for _, tt := range thinkCases {
 		f.Add(tt.content, 3, 9)
 	}

@@ -1,4 +1,5 @@
-package dialect
+// Package think separates the thinking of a model from its answer, where a template mixes them.
+package think
 
 import "strings"
 
@@ -9,10 +10,10 @@ const (
 	maxHeld = 1 << 10
 )
 
-// thinkSplitter separates thinking from the answer in a content stream, for templates that mix
+// Splitter separates thinking from the answer in a content stream, for templates that mix
 // them. Only a tag at the very start counts; a later tag is part of the text. The zero value is
 // ready for use.
-type thinkSplitter struct {
+type Splitter struct {
 	state splitState
 	held  string // not yet decided: could be the beginning of a tag
 }
@@ -26,9 +27,9 @@ const (
 	splitAnswer
 )
 
-// add processes the next piece of content. It returns the thinking and the answer that are certain now, together
+// Add processes the next piece of content. It returns the thinking and the answer that are certain now, together
 // with text that was held back before. The rest is held back for the next call.
-func (t *thinkSplitter) add(s string) (thinking, answer string) {
+func (t *Splitter) Add(s string) (thinking, answer string) {
 	if t.state == splitAnswer {
 		return "", s
 	}
@@ -62,8 +63,8 @@ func (t *thinkSplitter) add(s string) (thinking, answer string) {
 	return thinking, s
 }
 
-// flush returns the text still held back at the end of the stream.
-func (t *thinkSplitter) flush() (thinking, answer string) {
+// Flush returns the text still held back at the end of the stream.
+func (t *Splitter) Flush() (thinking, answer string) {
 	s := t.held
 	t.held = ""
 	if t.state == splitThinking {
