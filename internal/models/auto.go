@@ -47,7 +47,7 @@ func (r *Resolver) auto(ctx context.Context) (Model, error) {
 	r.Warnings.Note("%s", why)
 	m := Model{Kind: Extract}
 	if e.Kind == llm.Unreachable {
-		m.Instead = "use Ollama: " + e.Hint + "; unless it has a model: \"ollama pull qwen3:4b\""
+		m.Instead = "run qq setup, which finds a model or takes a key, or use Ollama: " + e.Hint
 	}
 	return m, nil
 }
