@@ -78,10 +78,8 @@ func TestPaidTries(t *testing.T) {
 				assert.Equal(t, c.cost, res.Usage.Cost.String(), "%v", args)
 				if c.model == "spare:keen" {
 					assert.Less(t, res.Usage.PricedTokens, res.Usage.Tokens())
-					e := w.run("runs", "show", res.ExecutionID)
-					if how[0] == "batch" {
-						assert.Regexp(t, `\ncost +at least 0\.021 \(\d+ tokens without a price\)\n`, e.out)
-					}
+					assert.Regexp(t, `\ncost +at least 0\.021 \(\d+ tokens without a price\)\n`,
+						w.run("runs", "show", res.ExecutionID).out)
 					assert.Contains(t, w.run("runs").out, " ≥0.021 ")
 				} else {
 					assert.Equal(t, res.Usage.Tokens(), res.Usage.PricedTokens)
