@@ -152,6 +152,7 @@ func TestCompletedWords(t *testing.T) {
 func TestCompletedValues(t *testing.T) {
 	w := newWorld(t)
 	w.file("tasks.txt", "Outline a.md\n")
+	w.dead()
 	for _, args := range [][]string{
 		{"--output-format"}, {"--approve"}, {"--allow"}, {"--deny"}, {"--model"},
 		{"batch", "--output-format"}, {"batch", "--halt"}, {"runs", "--status"},

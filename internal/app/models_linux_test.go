@@ -18,13 +18,6 @@ import (
 	"qq/internal/standin"
 )
 
-// dead makes the usual ports of other servers ones at which nobody listens, whatever runs on this machine.
-func (w *world) dead() {
-	for _, name := range []string{"llamacpp", "vllm", "lmstudio"} {
-		w.set("QQ_SERVER_" + name + "=openai http://127.0.0.1:1/v1")
-	}
-}
-
 // userFile returns the text of the .env of the user, which only the user can read; "" if there is none.
 func (w *world) userFile() string {
 	w.t.Helper()
