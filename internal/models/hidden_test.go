@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/dialect"
 	"qq/internal/models/servers"
+	"qq/pkg/task"
 )
 
 // TestHiddenThinking: what a model thinks is paid, also if its server does not send it.
@@ -32,4 +34,16 @@ func TestHiddenThinking(t *testing.T) {
 	resp, err := client.Backend(m, Options{}).Chat(t.Context(), ask("hi"), ignore)
 	require.NoError(t, err)
 	assert.Equal(t, 20002, resp.Usage.OutputTokens)
+}
+
+// TestThinkingInTheTotal: xAI has the tokens of thinking in the total alone.
+func TestThinkingInTheTotal(t *testing.T) {
+	a := dialect.NewAnswer(nil, 0)
+	for _, line := range []string{
+		`{"choices":[{"delta":{"content":"42"},"finish_reason":"stop"}]}`,
+		`{"choices":[],"usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135}}`,
+	} {
+		require.NoError(t, a.Take(dialect.OpenAI{}, []byte(line)))
+	}
+	assert.Equal(t, task.Usage{InputTokens: 32, OutputTokens: 103}, a.Response().Usage)
 }
