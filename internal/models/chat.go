@@ -52,6 +52,10 @@ const (
 	minAnswer      = 8 << 20
 )
 
+// longestThinking is how many tokens an answer may have at a server that does not say what its models can: some bill
+// thinking that they do not send.
+const longestThinking = 1 << 18
+
 // Chat implements [llm.Backend].
 func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	if !b.model.Tools {
@@ -141,7 +145,11 @@ func (b *backend) send(
 	defer reply.Close()
 	err = b.read(reply, a)
 	a.Finish()
-	a.Believe(ask.Context, len(body), tokens)
+	output := ask.Context
+	if !b.sized() && b.model.Context == 0 {
+		output = max(output, longestThinking) // the context is only a guess
+	}
+	a.Believe(ask.Context, len(body), tokens, output)
 	switch {
 	case a.Ended():
 		drain(reply)

@@ -84,7 +84,7 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 	case f.BadKey, f.Status == http.StatusUnauthorized,
 		f.Status == http.StatusForbidden && c.server.Kind != servers.Ollama:
 		e.Hint = c.whenRefused()
-	case f.Status == http.StatusBadRequest && strings.Contains(f.Text, "tool"):
+	case f.Status == http.StatusBadRequest && c.server.Kind == servers.OpenAI && strings.Contains(f.Text, "tool"):
 		e.Hint = "if it takes no requests with tools, write no-tools in " + c.server.Setting()
 	case f.Status < 400:
 		e.Hint = "set " + c.server.Setting() + " to that address if it is meant"

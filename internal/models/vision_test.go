@@ -130,6 +130,16 @@ func TestNoTools(t *testing.T) {
 		assert.Equal(t, llm.Rejected, e.Kind)
 		assert.Equal(t, "if it takes no requests with tools, write no-tools in QQ_SERVER_s", e.Hint)
 	}
+	ollama, err := Open(servers.Server{Name: "ollama", Kind: servers.Ollama, URL: server.URL}, "")
+	require.NoError(t, err)
+	defer ollama.Close()
+	req := ask("hi")
+	req.Tools = []tool.Spec{{Name: "look", Parameters: json.RawMessage(`{"type":"object"}`)}}
+	m := Model{Kind: servers.Ollama, Name: "m", Host: server.URL, Tools: true}
+	_, err = ollama.Backend(m, Options{}).Chat(t.Context(), req, ignore)
+	e, ok := errors.AsType[*llm.Error](err)
+	require.True(t, ok, err)
+	assert.NotContains(t, e.Hint, "no-tools", "OLLAMA_HOST takes no such word")
 }
 
 func TestVisionOfOllama(t *testing.T) {

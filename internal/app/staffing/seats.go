@@ -189,8 +189,11 @@ type priced struct {
 func (p priced) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	resp, err := p.Backend.Chat(ctx, r, yield)
 	text := resp.Message.Content + resp.Message.Thinking
-	if resp.Usage.Tokens() == 0 && (err == nil || text != "") {
+	switch {
+	case resp.Usage.Tokens() == 0 && (err == nil || text != ""):
 		resp.Usage.InputTokens, resp.Usage.OutputTokens = dialect.PromptTokens(r), models.Tokens(text)
+	case err != nil: // Anthropic counts the prompt at the beginning, and the answer at its end
+		resp.Usage.OutputTokens = max(resp.Usage.OutputTokens, models.Tokens(text))
 	}
 	resp.Usage = resp.Usage.At(p.price, resp.Written)
 	return resp, err

@@ -150,8 +150,8 @@ func (a *Answer) call(c tool.Call) error {
 
 // Believe replaces the counts of the server that cannot be true by estimates: those that are negative, or higher than
 // both the context of the request and the bytes that were sent or received. sent is the size of the request, in
-// bytes, and prompt the estimate for it, in tokens.
-func (a *Answer) Believe(context, sent, prompt int) {
+// bytes, and prompt the estimate for it, in tokens. The answer may have output tokens, also if its thinking is hidden.
+func (a *Answer) Believe(context, sent, prompt, output int) {
 	if a.prompt < 0 || a.prompt > float64(max(context, sent)) {
 		a.prompt = float64(prompt)
 		if context > 0 {
@@ -159,7 +159,7 @@ func (a *Answer) Believe(context, sent, prompt int) {
 		}
 	}
 	a.cached = min(max(a.cached, 0), a.prompt)
-	if a.output < 0 || a.output > float64(max(context, a.size)) {
+	if a.output < 0 || a.output > float64(max(output, a.size)) {
 		a.output = float64(tokens.Estimate(a.text.String()) + tokens.Estimate(a.thinking.String()))
 	}
 }

@@ -89,7 +89,7 @@ func FuzzDialects(f *testing.F) {
 		if err != nil {
 			assert.NotContains(t, err.Error(), "\n")
 		}
-		a.Believe(1000, len(stream), 10)
+		a.Believe(1000, len(stream), 10, 1000)
 		usage := a.Response().Usage
 		assert.GreaterOrEqual(t, usage.InputTokens, 0)
 		assert.GreaterOrEqual(t, usage.OutputTokens, 0)

@@ -154,6 +154,7 @@ type completion struct {
 	Usage *struct {
 		Prompt  float64 `json:"prompt_tokens"`
 		Output  float64 `json:"completion_tokens"`
+		Total   float64 `json:"total_tokens"`
 		Details struct {
 			Cached float64 `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
@@ -222,7 +223,8 @@ func (d OpenAI) Decode(data []byte, a *Answer) error {
 		return failure(c.Error)
 	}
 	if c.Usage != nil {
-		a.count(c.Usage.Prompt, c.Usage.Output, max(c.Usage.Details.Cached, c.Usage.Hit))
+		output := max(c.Usage.Output, c.Usage.Total-c.Usage.Prompt) // xAI has thinking in the total alone
+		a.count(c.Usage.Prompt, output, max(c.Usage.Details.Cached, c.Usage.Hit))
 	}
 	if len(c.Choices) == 0 {
 		return nil
