@@ -118,7 +118,8 @@ func TestSetupPastedKey(t *testing.T) {
 	assert.Equal(t, "I am ready.\n", w.run("hello").out, "the next run uses both")
 }
 
-// TestSetupNothing: where there is nothing, setup asks for the name of a server whose key the person has.
+// TestSetupNothing: where there is nothing, setup asks for the name of a server whose key the person has, and again if
+// it is misspelt.
 func TestSetupNothing(t *testing.T) {
 	w := newWorld(t)
 	w.dead()
@@ -132,9 +133,16 @@ func TestSetupNothing(t *testing.T) {
 	s = w.onTerminal("setup")
 	s.until("name: ")
 	s.press("antropic\n")
+	s.until(`no server is called "antropic": type anthropic; Enter alone leaves.` + "\nname: ")
+	s.press("nobody\n")
+	s.until("no server is called \"nobody\": type openai, ")
+	s.until("name: ")
+	s.press("anthropic\n")
+	s.until("ANTHROPIC_API_KEY: ")
+	s.press("\n")
 	e = s.wait()
 	assert.Equal(t, 2, e.code)
-	assert.Contains(t, e.out, "did you mean anthropic?")
+	assert.Contains(t, e.out, "nothing is written: there is no key")
 	assert.Empty(t, w.userFile())
 }
 

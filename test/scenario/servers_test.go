@@ -305,6 +305,7 @@ func TestQuotaReset(t *testing.T) {
 		if len(flags) > 0 && flags[1] == "stop" {
 			assert.Equal(t, 3, e.code)
 			assert.Contains(t, e.stderr, "2 completed, 1 cancelled, 2 not started")
+			assert.Equal(t, 1, strings.Count(e.stderr, "look at your plan and balance there"), "%s", e.stderr)
 			continue
 		}
 		assert.Equal(t, 0, e.code)

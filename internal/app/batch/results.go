@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"qq/internal/app/command"
@@ -87,7 +88,8 @@ func (p *printer) complain(res task.Result, hint string) {
 	if !p.to.Terminal() || !p.Err.Terminal() { // else its result says so on the same screen
 		p.Say("%s", complaint(res))
 	}
-	if hint != "" && hint != p.hint {
+	// That of a quota stands at the end, for all tasks that need it.
+	if hint != "" && hint != p.hint && (p.runner.UsedUp() == "" || !strings.HasSuffix(hint, gate.QuotaHint)) {
 		fmt.Fprintln(p.Err, "  "+hint)
 	}
 	p.hint = hint

@@ -1,6 +1,7 @@
 package modelcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"qq/internal/models/servers"
 	"qq/pkg/agents"
 	"qq/pkg/llm"
+	"qq/pkg/spelling"
 	"qq/pkg/task"
 )
 
@@ -332,12 +334,9 @@ func (s configuring) proposeNamed(ctx context.Context, asked string) (proposal, 
 	if asked == models.Auto || asked == models.Extract {
 		return proposal{}, command.Usagef("for example: qq setup ollama:qwen3:4b", "%s needs no setup", asked)
 	}
-	name, model, _ := strings.Cut(s.Whole(asked), ":")
-	switch _, alias := s.settings.Aliases[asked]; {
-	case alias, strings.Contains(asked, ":"): // of Ollama without its server, as Ollama names it
+	name, model := s.split(asked)
+	if model != "" { // of Ollama without its server, as Ollama names it
 		asked = name + ":" + model
-	default: // the name of a server alone
-		name, model = asked, ""
 	}
 	found, err := named(s.settings.AllServers(), name)
 	if err != nil {
@@ -352,6 +351,15 @@ func (s configuring) proposeNamed(ctx context.Context, asked string) (proposal, 
 	}
 	err = s.chooseAt(ctx, &p)
 	return p, p.blame(err)
+}
+
+// split returns the server and the model that asked means; the model is "" if asked is the name of a server alone.
+func (s configuring) split(asked string) (server, model string) {
+	if _, alias := s.settings.Aliases[asked]; !alias && !strings.Contains(asked, ":") {
+		return asked, ""
+	}
+	server, model, _ = strings.Cut(s.Whole(asked), ":")
+	return server, model
 }
 
 // blame makes the hint of err, if the server does not accept a key that a person pasted, one about that key: it stands
@@ -433,15 +441,22 @@ func (s configuring) proposeHosted(ctx context.Context) (proposal, error) {
 	for _, h := range s.hosted() {
 		names = append(names, h.Name)
 	}
-	name, err := s.terminal.Line(ctx, "No model is on this machine. If you have a key of "+command.OneOf(names)+
-		", type that name; Enter alone leaves.", "name: ", false)
-	switch {
-	case ctx.Err() != nil:
-		return proposal{}, context.Cause(ctx)
-	case err != nil && !errors.Is(err, os.ErrClosed):
-		return proposal{}, err
-	case name == "":
-		return proposal{}, errNothing
+	text := "No model is on this machine. If you have a key of " + command.OneOf(names) + ", type that name"
+	for {
+		name, err := s.terminal.Line(ctx, text+"; Enter alone leaves.", "name: ", false)
+		switch {
+		case ctx.Err() != nil:
+			return proposal{}, context.Cause(ctx)
+		case err != nil && !errors.Is(err, os.ErrClosed):
+			return proposal{}, err
+		case name == "":
+			return proposal{}, errNothing
+		}
+		server, _ := s.split(name)
+		if _, err = named(s.settings.AllServers(), server); err == nil {
+			return s.proposeNamed(ctx, name)
+		}
+		problem, _ := task.Explain(err)
+		text = problem + ": type " + cmp.Or(spelling.Nearest(server, names), command.OneOf(names))
 	}
-	return s.proposeNamed(ctx, name)
 }
