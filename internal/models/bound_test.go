@@ -236,3 +236,18 @@ func TestImplausibleCountsOfABrokenAnswer(t *testing.T) {
 	assert.Less(t, resp.Usage.InputTokens, 100)
 	assert.Equal(t, 3, resp.Usage.OutputTokens)
 }
+
+// TestHiddenThinking: models of OpenAI count thinking that they do not send, and their context is not said.
+func TestHiddenThinking(t *testing.T) {
+	for counted, want := range map[int]int{60_000: 60_000, 1e9: 3} {
+		s := serverOf(t, servers.OpenAI, map[string]string{"/v1/chat/completions": fmt.Sprintf(`data: {"choices":`+
+			`[{"delta":{"content":"one two three"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,`+
+			`"completion_tokens":%d}}`+"\n\ndata: [DONE]\n\n", counted)})
+		c, err := Open(s, "")
+		require.NoError(t, err)
+		t.Cleanup(c.Close)
+		resp, err := c.Backend(Model{Kind: s.Kind, Name: "m"}, Options{}).Chat(t.Context(), ask("hi"), ignore)
+		require.NoError(t, err)
+		assert.Equal(t, want, resp.Usage.OutputTokens)
+	}
+}

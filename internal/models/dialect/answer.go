@@ -148,9 +148,13 @@ func (a *Answer) call(c tool.Call) error {
 	return nil
 }
 
+// hidden is how many tokens an answer may have of which the server sends nothing: models of OpenAI think in secret, and
+// their context is not said.
+const hidden = 128 << 10
+
 // Believe replaces the counts of the server that cannot be true by estimates: those that are negative, or higher than
-// both the context of the request and the bytes that were sent or received. sent is the size of the request, in
-// bytes, and prompt the estimate for it, in tokens.
+// both the context of the request and the bytes that were sent or received. An answer may also have hidden tokens. sent
+// is the size of the request, in bytes, and prompt the estimate for it, in tokens.
 func (a *Answer) Believe(context, sent, prompt int) {
 	if a.prompt < 0 || a.prompt > float64(max(context, sent)) {
 		a.prompt = float64(prompt)
@@ -159,7 +163,7 @@ func (a *Answer) Believe(context, sent, prompt int) {
 		}
 	}
 	a.cached = min(max(a.cached, 0), a.prompt)
-	if a.output < 0 || a.output > float64(max(context, a.size)) {
+	if a.output < 0 || a.output > float64(max(context, a.size, hidden)) {
 		a.output = float64(tokens.Estimate(a.text.String()) + tokens.Estimate(a.thinking.String()))
 	}
 }
