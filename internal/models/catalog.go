@@ -217,7 +217,7 @@ func (c *Client) addProps(ctx context.Context, o *Offer, owner string) {
 		return
 	}
 	if o.Context == 0 {
-		o.Context = max(props.Settings.Context, 0)
+		o.Context = listing.Entry{ContextLength: props.Settings.Context}.Context()
 	}
 	if sees := props.Modalities.Vision; sees != nil && o.MaySee {
 		o.Vision, o.MaySee = *sees, false

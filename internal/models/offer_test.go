@@ -63,6 +63,10 @@ func TestOffers(t *testing.T) {
 			"/v1/models": `{"data":[{"id":"x","owned_by":"llamacpp","meta":{"size":77,"n_ctx":2048,"n_ctx_train":9000}}]}`,
 			"/props":     `{"default_generation_settings":{"n_ctx":0},"modalities":{"vision":true}}`, // with several models
 		}, []offer{{"x", 2048, nil, yes, 77}}},
+		"llama.cpp with a context that nobody has": {servers.OpenAI, map[string]string{
+			"/v1/models": `{"data":[{"id":"x","owned_by":"llamacpp"}]}`,
+			"/props":     `{"default_generation_settings":{"n_ctx":1000000000000000000}}`,
+		}, []offer{{"x", 0, nil, nil, 0}}},
 		"OpenAI is not asked for more": {servers.OpenAI, map[string]string{
 			"/v1/models": `{"data":[{"id":"x","owned_by":"system"}]}`,
 			"/props":     `{"default_generation_settings":{"n_ctx":4096}}`,
