@@ -14,7 +14,11 @@ func Nearest(word string, known []string) string {
 	best, least := "", 4
 	for _, k := range known {
 		short := min(len(word), len(k))
-		if d := Distance(word, k); d < least && d <= max(1, (short+1)/3) && (d == 0 || short > 1 && len(word)+len(k) > 4) {
+		d := Distance(word, k)
+		if d > 0 && (short < 2 || len(word)+len(k) <= 4) {
+			continue
+		}
+		if d < least && d <= max(1, (short+1)/3) {
 			best, least = k, d
 		}
 	}
