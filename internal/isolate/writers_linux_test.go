@@ -233,7 +233,7 @@ func (j job) task(tree *Tree, i int) (*Patch, error) {
 	}{j, i})
 	cmd := proc.Command{Path: self(), Args: []string{"writer", string(arg)}, Env: []string{roleEnv + "=write"}}
 	c.Enter(&cmd)
-	if rand.IntN(20) == 0 {
+	if rand.New(rand.NewPCG(j.Seed+1<<32, uint64(i))).IntN(20) == 0 { // always the same, in each session
 		p, err := host.Start(cmd)
 		if err != nil {
 			return nil, err
