@@ -82,8 +82,8 @@ type Tree struct {
 	repoErr error
 	owned   func() error // why an overlay of a user does not work, see foreign
 
-	mu      sync.RWMutex // held by a join; shared by those who read the tree
-	copies  map[*Copy]struct{}
+	mu      sync.RWMutex       // held by a join; shared by those who read the tree
+	copies  map[*Copy]struct{} // guarded by mu, and by history.mu of those who share that
 	history history
 }
 
@@ -316,6 +316,8 @@ func (c *Copy) File() *os.File { return c.overlay }
 
 // Remove removes the copy. No process may run in it.
 func (c *Copy) Remove() error {
+	c.tree.mu.RLock() // not while a join looks at the copies
+	defer c.tree.mu.RUnlock()
 	c.tree.history.mu.Lock()
 	delete(c.tree.copies, c)
 	c.tree.history.forget(c.tree.copies)

@@ -67,7 +67,7 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 		return out, err
 	}
 	defer changed.Close()
-	pl := plan{copy: p.copy, live: t.live, changed: changed, gone: map[string]bool{}, made: map[string]bool{}}
+	pl := plan{copy: p.copy, live: t.live, changed: changed}
 	if err := pl.decide(p.Changes); err != nil {
 		return out, err
 	}
@@ -151,14 +151,14 @@ type plan struct {
 	copy          *Copy
 	live, changed *os.Root
 	gone, made    map[string]bool // folders that the patch removes and makes
-	removed       map[string]bool
+	removed       map[string]bool // all that it removes
 	steps         []step
 	conflicts     []Conflict
 }
 
 // decide makes the steps, or the conflicts. The changes of a folder come before those of what is in it.
 func (pl *plan) decide(changes []Change) error {
-	pl.removed = map[string]bool{}
+	pl.removed, pl.gone, pl.made = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range changes {
 		if c.New.none() {
 			pl.removed[c.Path] = true

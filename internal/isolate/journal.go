@@ -41,13 +41,7 @@ const (
 
 // run makes the steps. Before it changes a file of the tree, it writes the journal at name.
 func (j *journal) run(live *os.Root, name string, changed *os.Root, patches string) (kept []string, err error) {
-	for i := range j.Steps {
-		s := &j.Steps[i]
-		if s.New.file() && s.New.Sum != s.Live.Sum || s.New.Mode.Type() == fs.ModeSymlink {
-			temp := tempPrefix + filepath.Base(name) + "-" + strconv.Itoa(i)
-			s.Temp = []byte(path.Join(j.place(live, string(s.Path)), temp))
-		}
-	}
+	j.name(live, name)
 	text, err := json.Marshal(j)
 	if err == nil {
 		err = renameio.WriteFile(name+begun, text, 0o600)
@@ -70,6 +64,17 @@ func (j *journal) run(live *os.Root, name string, changed *os.Root, patches stri
 		return kept, err
 	}
 	return kept, os.Remove(name + committed)
+}
+
+// name names the files that the steps need until they are renamed.
+func (j *journal) name(live *os.Root, journal string) {
+	for i := range j.Steps {
+		s := &j.Steps[i]
+		if s.New.file() && s.New.Sum != s.Live.Sum || s.New.Mode.Type() == fs.ModeSymlink {
+			temp := tempPrefix + filepath.Base(journal) + "-" + strconv.Itoa(i)
+			s.Temp = []byte(path.Join(j.place(live, string(s.Path)), temp))
+		}
+	}
 }
 
 // commit commits a journal, to the disk.
@@ -141,39 +146,74 @@ func (j *journal) undo(live *os.Root) error {
 // finish makes the steps that are not made yet. It returns the names of files with new content that somebody else
 // changed.
 func (j *journal) finish(live *os.Root, patches string) (kept []string, err error) {
-	steps := slices.Clone(j.Steps)
-	slices.SortFunc(steps, func(a, b step) int { return comparePaths(string(a.Path), string(b.Path)) })
-	for _, s := range slices.Backward(steps) { // what is in a folder before the folder
-		if !s.Live.none() && s.Live.Mode.Type() != s.New.Mode.Type() || s.New.none() {
-			if err := s.remove(live); err != nil {
-				return kept, err
-			}
-		}
-	}
-	for _, s := range steps {
-		if s.New.Mode.IsDir() {
-			err = live.Mkdir(string(s.Path), 0o700)
-			if errors.Is(err, fs.ErrExist) {
-				err = nil
-			}
-		} else if !s.New.none() {
-			var aside string
-			if aside, err = s.put(live, patches); aside != "" {
-				kept = append(kept, aside)
-			}
+	for _, a := range j.actions() {
+		aside, err := a.do(live, patches)
+		if aside != "" {
+			kept = append(kept, aside)
 		}
 		if err != nil {
 			return kept, err
 		}
 	}
-	for _, s := range slices.Backward(steps) { // a folder may become one that nobody can write to
-		if s.New.Mode.IsDir() {
-			if err := live.Chmod(string(s.Path), s.New.Mode.Perm()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return kept, err
-			}
+	return kept, nil
+}
+
+// action is a part of a step.
+type action struct {
+	step
+	part part
+}
+
+type part int
+
+const (
+	removing    part = iota // what the step replaces
+	making                  // the folder, or the file with its permissions
+	restricting             // the folder: nobody may be able to write to it then
+)
+
+// actions returns the parts of all steps in an order in which they can be made.
+func (j *journal) actions() (all []action) {
+	steps := slices.Clone(j.Steps)
+	slices.SortFunc(steps, func(a, b step) int { return comparePaths(string(a.Path), string(b.Path)) })
+	for _, s := range slices.Backward(steps) { // what is in a folder before the folder
+		if !s.Live.none() && s.Live.Mode.Type() != s.New.Mode.Type() || s.New.none() {
+			all = append(all, action{s, removing})
 		}
 	}
-	return kept, nil
+	for _, s := range steps {
+		if !s.New.none() {
+			all = append(all, action{s, making})
+		}
+	}
+	for _, s := range slices.Backward(steps) {
+		if s.New.Mode.IsDir() {
+			all = append(all, action{s, restricting})
+		}
+	}
+	return all
+}
+
+// do does the action unless it is done. It returns the name of a file with new content that somebody else changed.
+func (a action) do(live *os.Root, patches string) (aside string, err error) {
+	name := string(a.Path)
+	switch {
+	case a.part == removing:
+		return "", a.remove(live)
+	case a.part == restricting:
+		err = live.Chmod(name, a.New.Mode.Perm())
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	case a.New.Mode.IsDir():
+		err = live.Mkdir(name, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	default:
+		return a.put(live, patches)
+	}
+	return "", err
 }
 
 // remove removes what the step replaces, unless somebody else changed it.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,11 +32,33 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	host.Close()
+	if templated != "" {
+		_ = os.RemoveAll(templated)
+	}
 	os.Exit(code)
 }
 
 // host starts all processes of a test binary.
 var host = proc.NewHost()
+
+var templated string
+
+// template returns a folder with what the script repository makes.
+var template = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "isolate")
+	if err != nil {
+		panic(err)
+	}
+	templated = dir
+	if out, err := output(proc.Command{Path: "/bin/sh", Args: []string{"sh", "-ec", repository}, Dir: dir,
+		Env: gitEnv(dir)}); err != nil {
+		panic(err.Error() + out)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		panic(err)
+	}
+	return dir
+})
 
 func play(err error) {
 	if err != nil {
@@ -66,7 +89,11 @@ func newYard(t testing.TB, script string) *yard {
 	y := &yard{TB: t, host: host, top: t.TempDir()}
 	t.Cleanup(func() { _ = removeAll(y.top) }) // also what a task made unreadable
 	require.NoError(t, os.Mkdir(y.path("tree"), 0o755))
-	y.shell("tree", script)
+	rest, isRepository := strings.CutPrefix(script, repository)
+	if isRepository {
+		y.shell(".", "cp -a "+template()+"/. tree")
+	}
+	y.shell("tree", rest)
 	<-time.After(2 * granularity) // the files are certainly older than copies
 	var err error
 	y.Tree, err = Open(y.config())
@@ -110,9 +137,14 @@ func (y *yard) clean() {
 
 func (y *yard) path(name string) string { return filepath.Join(y.top, name) }
 
+func (y *yard) sh(script string) proc.Command {
+	return proc.Command{Path: "/bin/sh", Args: []string{"sh", "-ec", script}, Env: gitEnv(y.top)}
+}
+
 // shell runs a script in a folder, not in a copy.
 func (y *yard) shell(dir, script string) string {
-	cmd := proc.Command{Path: "/bin/sh", Args: []string{"sh", "-ec", script}, Dir: y.path(dir), Env: gitEnv(y.top)}
+	cmd := y.sh(script)
+	cmd.Dir = y.path(dir)
 	out, err := output(cmd)
 	require.NoError(y, err, "%s\n%s", script, out)
 	return out
@@ -120,7 +152,7 @@ func (y *yard) shell(dir, script string) string {
 
 // run runs a script in a copy.
 func (y *yard) run(c *Copy, script string) string {
-	cmd := proc.Command{Path: "/bin/sh", Args: []string{"sh", "-ec", script}, Env: gitEnv(y.top)}
+	cmd := y.sh(script)
 	c.Enter(&cmd)
 	out, err := output(cmd)
 	require.NoError(y, err, script)
