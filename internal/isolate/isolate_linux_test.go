@@ -62,7 +62,7 @@ func TestJoinIsLikeInPlace(t *testing.T) {
 				y.run(c, script)
 				p := y.patch(c)
 				if mode == Worktree && strings.HasPrefix(name, "committed") { // its object is in the repository
-					assert.Equal(t, ofGit(before), ofGit(sum(t, y.path("tree"), true)))
+					assert.Equal(t, gitFiles(before), gitFiles(sum(t, y.path("tree"), true)))
 				} else {
 					assert.Equal(t, before, sum(t, y.path("tree"), true), "untouched before the join")
 				}
@@ -79,16 +79,16 @@ func TestJoinIsLikeInPlace(t *testing.T) {
 				if name == "nothing" || name == "touched only" {
 					assert.Empty(t, p.Changes)
 				}
-				assert.Equal(t, ofGit(before), ofGit(sum(t, y.path("tree"), true)))
+				assert.Equal(t, gitFiles(before), gitFiles(sum(t, y.path("tree"), true)))
 				require.NoError(t, c.Remove())
 			})
 		}
 	})
 }
 
-// ofGit returns the lines about the files of git: HEAD, the index, branches and the stash. An object that nobody names
-// is none of them.
-func ofGit(text string) (lines []string) {
+// gitFiles returns the lines about the files of git: HEAD, the index, branches and the stash. An object that nobody
+// names is none of them.
+func gitFiles(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, `".git/`) && !strings.HasPrefix(line, `".git/objects`) {
 			lines = append(lines, line)
@@ -210,6 +210,22 @@ touch .git/x ` + y.path("outside") + `; umount . || echo kept; ls -d /proc/self/
 	assert.Equal(t, "src/a", p.Changes[0].Path)
 	y.join(p)
 	y.shell("tree", "grep -q in src/a; test ! -e src/deep")
+}
+
+// TestOwner: a file that root joins keeps its owner.
+func TestOwner(t *testing.T) {
+	nobody(t)
+	modes(t, func(t *testing.T, mode Mode) {
+		y := newYard(t, repository)
+		require.NoError(t, os.Lchown(y.path("tree/src/a"), 65534, 65534))
+		<-time.After(2 * granularity)
+		c := y.make(mode)
+		y.run(c, "echo more >> src/a; mkdir -p sub/.GIT; echo 1 > sub/.GIT/hook")
+		p := y.patch(c)
+		y.join(p)
+		assert.Equal(t, "65534 65534\n", y.shell("tree", "grep -q more src/a; stat -c '%u %g' src/a"))
+		y.shell("tree", "test -d sub; test ! -e sub/.GIT")
+	})
 }
 
 // TestIgnored: what git ignores is no change, and is named. A file that is tracked all the same is one.

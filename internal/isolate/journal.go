@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/google/renameio/v2"
 )
@@ -125,6 +126,11 @@ func (s step) write(live, changed *os.Root) error {
 		if from, err = open(changed, string(s.Path), true); err == nil {
 			_, err = io.Copy(to, from)
 			from.Close()
+		}
+	}
+	if info, statErr := live.Lstat(string(s.Path)); statErr == nil {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			_ = to.Chown(int(st.Uid), int(st.Gid)) // only root can give files to others
 		}
 	}
 	return errors.Join(err, to.Chmod(s.New.Mode.Perm()), to.Sync())

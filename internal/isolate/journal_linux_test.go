@@ -109,8 +109,8 @@ func TestChangedMeanwhile(t *testing.T) {
 	assert.Equal(t, "task\n", y.shell("tree", "cat bin; grep -q person src/a; grep -q person untracked"))
 }
 
-// BenchmarkOverlay tells what an overlay costs over a task in place: a copy, a process in it, the patch, the join of one
-// file, and the removal.
+// BenchmarkOverlay tells what an overlay costs over a task in place: a copy, a process in it, the patch, the join of
+// one file, and the removal.
 func BenchmarkOverlay(b *testing.B) {
 	y := newYard(b, `mkdir d; for i in $(seq 2000); do echo $i > d/$i; done`)
 	run := func(name string, script func(i int) string, isolated bool) {

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Change is what a task did to the file or folder at Path, which is relative to the tree and has slashes.
@@ -117,7 +118,7 @@ func (r *reading) folder(dir string) error {
 		return err
 	}
 	for _, name := range names {
-		if name == ".git" {
+		if ofGit(name) {
 			continue
 		}
 		if err := r.entry(path.Join(dir, name)); err != nil {
@@ -126,12 +127,15 @@ func (r *reading) folder(dir string) error {
 	}
 	removed, err := r.removed(dir, names)
 	for _, name := range removed {
-		if err == nil && name != ".git" {
+		if err == nil && !ofGit(name) {
 			err = r.gone(path.Join(dir, name))
 		}
 	}
 	return err
 }
+
+// ofGit reports whether name is that of a repository, also on a file system without case.
+func ofGit(name string) bool { return strings.EqualFold(name, ".git") }
 
 // removed returns the names that the task removed from a folder by other means than a whiteout.
 func (r *reading) removed(dir string, names []string) (gone []string, err error) {
@@ -205,7 +209,7 @@ func (r *reading) goneBelow(dir string) error {
 		names = m.Names(path.Join(r.copy.prefix, dir))
 	}
 	for _, name := range names {
-		if err == nil && name != ".git" {
+		if err == nil && !ofGit(name) {
 			err = r.gone(path.Join(dir, name))
 		}
 	}
