@@ -28,7 +28,7 @@ func (l Layers) Mount() (*os.File, error) {
 		err = unix.FsconfigSetFd(config, layer[0], fd)
 		unix.Close(fd)
 		if err != nil {
-			return nil, fmt.Errorf("set the %s of an overlay (Linux 6.15 is needed): %w", layer[0], err)
+			return nil, fmt.Errorf("use %s in an overlay: %w%s", layer[1], err, complaint(config))
 		}
 	}
 	// The attributes of users, which whoever owns the files may set. An upper folder is used once, so nobody needs it
@@ -55,14 +55,15 @@ func (l Layers) Mount() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "overlay"), nil
 }
 
-// complaint returns what the kernel says about a mount that failed, after a colon.
+// complaint returns what the kernel says about a mount that failed, after a colon. One that says nothing does not know
+// folders as descriptors yet.
 func complaint(config int) string {
 	text := make([]byte, 512)
 	n, err := unix.Read(config, text)
 	if err != nil || n <= 0 {
-		return ""
+		return " (Linux 6.15 is needed)"
 	}
-	return ": " + strings.TrimSpace(string(text[:n]))
+	return ": " + strings.TrimPrefix(strings.TrimSpace(string(text[:n])), "e overlay: ")
 }
 
 // sendOverlay carries out the command of [Layers.MountArgs].
