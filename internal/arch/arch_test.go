@@ -40,6 +40,7 @@ var floors = [][]string{
 		"internal/app/command/vocabulary", "internal/app/columns",
 		"internal/standin/form", "internal/models/dialect/think", "internal/models/dialect/schema",
 		"internal/models/dialect/callid",
+		"internal/isolate/merge", "internal/isolate/gitpatch",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",
@@ -49,7 +50,7 @@ var floors = [][]string{
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
 		"internal/app/command", "internal/app/manual", "internal/app/scratch", "internal/app/batch/naming",
 		"internal/box",
-		"internal/models/extract/markdown",
+		"internal/models/extract/markdown", "internal/isolate/worktree",
 	}, {
 		"pkg/session", "pkg/supervisor", "pkg/childproc/plausible", "internal/agent/loop", "internal/agent/longtext",
 		"internal/approval", "internal/approval/rulefile",
@@ -58,7 +59,7 @@ var floors = [][]string{
 		"internal/app/prompt",
 		"internal/models/dialect", "internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
-		"internal/tools/shell", "internal/tools/web", "internal/box/remote",
+		"internal/tools/shell", "internal/tools/web", "internal/box/remote", "internal/isolate",
 	},
 	{"pkg/childproc", "internal/agent", "internal/models", "internal/app/admin", "internal/app/batch",
 		"internal/app/guides",

@@ -37,6 +37,10 @@ type Order struct {
 	Rules Rules
 	// View is what the program sees of the file system; nil means all of it.
 	View *View
+	// Overlay is what the program sees instead of a folder; nil means the folder itself. If it cannot, it does not run.
+	Overlay *Overlay
+	// Unconfined says that the program restricts itself: it only loses the capabilities to undo the overlay.
+	Unconfined bool
 	// NoSockets says that the program can use no UNIX sockets if it gets no view.
 	NoSockets bool
 	// FileSize is the size of the largest file that the program may write, in bytes; Processes is how many
@@ -74,6 +78,9 @@ type order struct {
 	Write     [][]byte `json:"write,omitempty"`
 	Real      bool     `json:"real,omitempty"`
 	View      *view    `json:"view,omitempty"`
+	Overlay   []byte   `json:"overlay,omitempty"` // the folder; its descriptor is File
+	File      int      `json:"file,omitempty"`
+	Free      bool     `json:"free,omitempty"`
 	NoSockets bool     `json:"no_sockets,omitempty"`
 	FileSize  int64    `json:"file_size,omitempty"`
 	Processes int64    `json:"processes,omitempty"`
@@ -98,7 +105,10 @@ type view struct {
 func Wrap(self string, o Order, args []string) (newPath string, newArgs []string, env string) {
 	w := order{Path: []byte(o.Path), Write: convert[[]byte](o.Rules.Write), Real: o.Rules.Real, NoSockets: o.NoSockets,
 		FileSize: o.FileSize, Processes: o.Processes, Groups: o.Groups, Report: o.Report,
-		Mountable: o.Mountable}
+		Mountable: o.Mountable, Free: o.Unconfined}
+	if o.Overlay != nil {
+		w.Overlay, w.File = []byte(o.Overlay.Dir), o.Overlay.File
+	}
 	if v := o.View; v != nil {
 		w.View = &view{convert[[]byte](v.ReadOnly), convert[[]byte](v.Fixed), convert[[]byte](v.Empty),
 			convert[[]byte](v.Show), convert[[]byte](v.Sockets)}
@@ -163,10 +173,22 @@ func convert[To, From ~string | ~[]byte](paths []From) (to []To) {
 // Exec restricts this process and replaces it by the program of [Wrap] if environ, the
 // environment of the process, asks for that. Otherwise it returns. Main must call it first.
 func Exec(environ []string) {
+	for _, entry := range environ {
+		if socket, ok := strings.CutPrefix(entry, mountVariable+"="); ok {
+			leave(sendOverlay(socket, os.Args[len(os.Args)-1]))
+		}
+	}
 	if !slices.ContainsFunc(environ, asks) {
 		return
 	}
-	err := become(os.Args[1:], slices.DeleteFunc(slices.Clone(environ), asks))
+	leave(become(os.Args[1:], slices.DeleteFunc(slices.Clone(environ), asks)))
+}
+
+// leave ends this process, after an error with a line about it.
+func leave(err error) {
+	if err == nil {
+		syscall.Exit(0)
+	}
 	fmt.Fprintf(os.Stderr, "qq: sandbox: %v\n", err)
 	syscall.Exit(refusal) // nothing is to be flushed, and os.Exit writes to stderr in a coverage build
 }
@@ -205,6 +227,9 @@ func (o Order) carryOut() error {
 	if err := o.join(); err != nil {
 		return err
 	}
+	if err := o.enter(); err != nil {
+		return err
+	}
 	viewed, err := o.show()
 	if err != nil {
 		return err
@@ -219,6 +244,9 @@ func (o Order) carryOut() error {
 }
 
 func (o Order) restrict() error {
+	if o.Unconfined {
+		return forgoPrivileges()
+	}
 	if err := restrictThread(o.Rules); err != nil {
 		return err
 	}
@@ -235,7 +263,10 @@ func readOrder(text string) (Order, error) {
 	}
 	o := Order{Path: string(w.Path), Rules: Rules{convert[string](w.Write), w.Real}, NoSockets: w.NoSockets,
 		FileSize: w.FileSize, Processes: w.Processes, Groups: w.Groups, Report: w.Report,
-		Mountable: w.Mountable}
+		Mountable: w.Mountable, Unconfined: w.Free}
+	if w.File > 0 {
+		o.Overlay = &Overlay{w.File, string(w.Overlay)}
+	}
 	if v := w.View; v != nil {
 		o.View = &View{convert[string](v.ReadOnly), convert[string](v.Fixed), convert[string](v.Empty),
 			convert[string](v.Show), convert[string](v.Sockets)}

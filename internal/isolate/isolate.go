@@ -1,0 +1,355 @@
+// Package isolate gives each task that writes a copy of the tree, and joins what the tasks changed.
+//
+// Vocabulary: the tree is the folder of a person in which agents work. A copy shows a task the tree as it is, with all
+// that is not committed, and keeps what the task changes. A patch is what a task changed. To join a patch is to make
+// the changes in the tree. The base of a file is its state in the tree when the copy was made.
+//
+// Flow: [Open] prepares a tree. [Tree.Make] makes a copy, with the means of its [Mode]. [Copy.Enter] makes a process
+// run in it. When the processes are gone, [Copy.Patch] says what changed: the files and folders whose type,
+// permissions or content are no longer those of their base. [Tree.Join] joins patches, one after another: each wholly
+// or, if a change of it is in conflict with the tree, not at all; then the patch is kept in a file for the person.
+// [Copy.Remove] removes the copy. If a process is killed, [Sweep] of a later one removes its copies.
+//
+// A file that two tasks changed is joined by lines: see package merge. A file that somebody else changed while a task
+// changed its copy is in conflict, because its base is not known.
+//
+// Choices: files that git ignores are no changes, unless git tracks them; [Patch.Ignored] names them. Without git, all
+// files count. Folders of git are never in a patch, so what a task commits is lost. Empty folders are joined, but the
+// file of a kept patch has none. Owners, times and attributes of files are not joined. A folder that a task removed
+// stays if somebody else put a file there.
+//
+// After a kill at any moment, the tree is as before or as after one patch once Sweep has run; each single file is so
+// at any time. First, all new files are written under other names in the tree (.qq-join-…) and to the disk. Then a
+// journal is committed, and the files are renamed. Sweep finishes a committed journal and undoes another one. Between
+// the kill and Sweep, some files may be new and others old. A file that somebody changes meanwhile is left alone, and
+// the new content is kept beside the patches.
+//
+// A copy stays as it was when others are joined, with two exceptions for an overlay: new files of those appear in it,
+// and a folder that they removed lists nothing, though its files can be opened.
+//
+// Not promised: that a copy stays as it was when somebody else changes the tree: an overlay shows such a file as it was
+// or as it is, until the task writes it. That a file which somebody else removes while the task writes it stays
+// removed. That folders can be renamed in an overlay by the system call: it says EXDEV, and mv copies then.
+package isolate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"qq/internal/box/filestate"
+	"qq/internal/isolate/worktree"
+	"qq/internal/record/ledger/alive"
+	"qq/internal/sandbox"
+	"qq/pkg/proc"
+	"qq/pkg/task"
+)
+
+// Mode is a means to make copies.
+type Mode string
+
+// The modes. Auto is Overlay where the kernel allows it, else Worktree.
+const (
+	Auto     Mode = "auto"
+	Overlay  Mode = "overlay"
+	Worktree Mode = "worktree"
+)
+
+// Config says where copies are made.
+type Config struct {
+	Dir     string // the tree, an absolute path
+	State   string // a folder for copies, not in the tree; overlays need ext4, xfs or tmpfs there
+	Patches string // a folder for patches that are kept
+	Host    *proc.Host
+	Exe     string   // the path of this program, whose main calls [sandbox.Exec]
+	Env     []string // for git
+}
+
+// Tree is a folder of which copies are made. Several goroutines may use it.
+type Tree struct {
+	Config
+	id      string // of the folder of copies in State
+	lock    *alive.Lock
+	live    *os.Root
+	repo    *worktree.Repository // nil means none
+	repoErr error
+	owned   func() error // why an overlay of a user does not work, see foreign
+
+	mu      sync.RWMutex       // held by a join; shared by those who read the tree
+	copies  map[*Copy]struct{} // guarded by mu, and by history.mu of those who share that
+	history history
+}
+
+// Open prepares a tree. The caller closes it.
+func Open(cfg Config) (*Tree, error) {
+	real, err := filepath.EvalSymlinks(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the folder of the agents: %w", err)
+	}
+	cfg.Dir = real
+	if err := os.MkdirAll(cfg.State, 0o700); err != nil {
+		return nil, fmt.Errorf("make a folder for copies: %w", err)
+	}
+	if cfg.State, err = filepath.EvalSymlinks(cfg.State); err != nil {
+		return nil, fmt.Errorf("find the folder of copies: %w", err)
+	}
+	if sandbox.Within(cfg.State, cfg.Dir) || sandbox.Within(cfg.Dir, cfg.State) {
+		return nil, task.Hinted("set QQ_HOME to a folder elsewhere", "%s cannot be copied to %s: one is in the other",
+			cfg.Dir, cfg.State)
+	}
+	t := &Tree{Config: cfg, id: task.NewID(), copies: map[*Copy]struct{}{}}
+	t.history.stamps = map[string]filestate.Stamp{}
+	t.owned = sync.OnceValue(t.foreign)
+	if t.live, err = os.OpenRoot(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("open the folder of the agents: %w", err)
+	}
+	t.repo, t.repoErr = worktree.Find(cfg.Dir, cfg.Host, cfg.Env)
+	if t.lock, err = locks(cfg.State).Hold(t.id); err == nil {
+		err = os.Mkdir(t.folder(), 0o700)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a folder for copies: %w", err), t.Close())
+	}
+	return t, nil
+}
+
+// folder is where the copies are.
+func (t *Tree) folder() string { return filepath.Join(t.State, t.id) }
+
+func locks(state string) alive.Dir { return alive.Dir{Path: state, Wait: time.Minute} }
+
+// Close removes all copies. No process may run in one.
+func (t *Tree) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.live.Close()
+	for c := range t.copies {
+		if c.overlay != nil {
+			err = errors.Join(err, c.overlay.Close())
+		}
+	}
+	if t.lock == nil {
+		return err
+	}
+	_, clearErr := clearSession(t.State, t.id, t.Patches)
+	lock := t.lock
+	t.lock = nil
+	return errors.Join(err, clearErr, lock.Release())
+}
+
+// Copy is a copy of a tree for one task.
+type Copy struct {
+	ID   string
+	Mode Mode   // Overlay or Worktree
+	Dir  string // where the task works; in an overlay it is the path of the tree
+	// Why says why the copy is not an overlay; empty if nobody asked for one.
+	Why string
+
+	tree     *Tree
+	folder   string // with all that belongs to the copy
+	changes  string // the folder that the task writes
+	overlay  *os.File
+	manifest *worktree.Manifest // nil means an overlay
+	prefix   string             // of the paths in the manifest
+	joins    int                // how many there were before
+	began    time.Time          // by the clock of the file system
+}
+
+// Make makes a copy with the name id. If it cannot, the error says why, and nothing is left of it: a task must not run
+// in the tree instead.
+func (t *Tree) Make(ctx context.Context, id string, mode Mode) (*Copy, error) {
+	if id == "" || strings.HasPrefix(id, ".") || strings.ContainsAny(id, "/\x00") {
+		return nil, fmt.Errorf("%q is no name of a copy", id)
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	c := &Copy{ID: id, tree: t, folder: filepath.Join(t.folder(), id), joins: t.history.joins}
+	if err := c.begin(); err != nil {
+		return nil, t.refusal(mode, err)
+	}
+	var reasons []error
+	for _, m := range []struct {
+		mode Mode
+		make func(context.Context) error
+	}{{Overlay, c.mount}, {Worktree, c.checkout}} {
+		if mode != Auto && mode != m.mode {
+			continue
+		}
+		if c.Mode = m.mode; len(reasons) > 0 {
+			c.Why = reasons[0].Error()
+		}
+		err := m.make(ctx)
+		if err == nil {
+			t.history.mu.Lock()
+			defer t.history.mu.Unlock()
+			t.copies[c] = struct{}{}
+			return c, nil
+		}
+		reasons = append(reasons, fmt.Errorf("no %s: %w", m.mode, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, t.refusal(mode, errors.Join(append(reasons, c.clear())...))
+}
+
+// begin makes the folder of the copy.
+func (c *Copy) begin() error {
+	if err := os.Mkdir(c.folder, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(c.folder)
+	if err == nil {
+		c.began = filestate.StampOf(info).Changed
+	}
+	return err
+}
+
+func (t *Tree) refusal(mode Mode, err error) error {
+	if mode != Auto && mode != Overlay && mode != Worktree {
+		err = fmt.Errorf("%q is none of auto, overlay and worktree", mode)
+	}
+	why := strings.ReplaceAll(cmp.Or(err, errors.New("unknown")).Error(), "\n", "; ")
+	return task.Hinted("a task that is to write apart does not run in the folder itself; see `qq doctor`",
+		"make a copy of %s: %w", t.Dir, errWords{why, err})
+}
+
+// errWords is err with another text.
+type errWords struct {
+	text string
+	error
+}
+
+func (e errWords) Error() string { return e.text }
+
+func (e errWords) Unwrap() error { return e.error }
+
+// mount makes the copy an overlay.
+func (c *Copy) mount(context.Context) error {
+	l := sandbox.Layers{Lower: c.tree.Dir}
+	l.Upper, l.Work = filepath.Join(c.folder, "upper"), filepath.Join(c.folder, "work")
+	if err := mountBelow(c.tree.Dir); err != nil {
+		return err
+	}
+	info, err := os.Stat(c.tree.Dir)
+	if err != nil {
+		return err
+	}
+	// The folder itself has the permissions of the upper one.
+	err = errors.Join(os.Mkdir(l.Upper, 0o700), os.Mkdir(l.Work, 0o700), os.Chmod(l.Upper, info.Mode().Perm()))
+	if err == nil {
+		c.overlay, err = c.tree.overlay(l)
+	}
+	if err != nil {
+		return errors.Join(err, removeAll(l.Upper), removeAll(l.Work))
+	}
+	c.Dir, c.changes = c.tree.Dir, l.Upper
+	return nil
+}
+
+// checkout makes the copy a worktree.
+func (c *Copy) checkout(ctx context.Context) error {
+	t := c.tree
+	if t.repoErr != nil {
+		return t.repoErr
+	}
+	alone, err := locks(t.State).Alone("worktrees") // git adds one at a time
+	if err != nil {
+		return err
+	}
+	defer alone.Release()
+	rel, err := filepath.Rel(t.repo.Top, t.Dir)
+	if err != nil {
+		return err
+	}
+	top := filepath.Join(c.folder, worktreeName(t.id, c.ID))
+	if err := os.WriteFile(filepath.Join(c.folder, repositoryFile), []byte(t.repo.Common), 0o600); err != nil {
+		return err
+	}
+	if c.manifest, err = t.repo.Add(ctx, top); err != nil {
+		return err
+	}
+	c.Dir = filepath.Join(top, rel)
+	c.changes = c.Dir
+	if rel != "." {
+		c.prefix = filepath.ToSlash(rel) + "/"
+	}
+	return os.MkdirAll(c.Dir, 0o700) // git knows no empty folder
+}
+
+// Enter makes cmd run in the copy: a program that restricts itself, as a child does. For a command of an agent, see
+// [sandbox.Order] and [Copy.Overlay].
+func (c *Copy) Enter(cmd *proc.Command) {
+	if cmd.Dir == "" || !sandbox.Within(cmd.Dir, c.tree.Dir) {
+		cmd.Dir = c.tree.Dir
+	}
+	if c.overlay == nil {
+		cmd.Dir = c.Dir + strings.TrimPrefix(cmd.Dir, c.tree.Dir)
+		return
+	}
+	cmd.Extra = append(cmd.Extra, c.overlay)
+	o := sandbox.Order{Path: cmd.Path, Overlay: c.Overlay(2 + len(cmd.Extra)), Unconfined: true}
+	var env string
+	cmd.Path, cmd.Args, env = sandbox.Wrap(c.tree.Exe, o, cmd.Args)
+	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], env)
+	cmd.Namespace, cmd.Mounts = true, true
+}
+
+// Overlay returns what makes a program of [sandbox.Order] see the copy, if it inherits [Copy.File] as that descriptor.
+// It returns nil for a worktree, which has a folder of its own.
+func (c *Copy) Overlay(descriptor int) *sandbox.Overlay {
+	if c.overlay == nil {
+		return nil
+	}
+	return &sandbox.Overlay{File: descriptor, Dir: c.tree.Dir}
+}
+
+// File returns the overlay; nil for a worktree.
+func (c *Copy) File() *os.File { return c.overlay }
+
+// Remove removes the copy. No process may run in it.
+func (c *Copy) Remove() error {
+	c.tree.mu.RLock() // not while a join looks at the copies
+	defer c.tree.mu.RUnlock()
+	c.tree.history.mu.Lock()
+	delete(c.tree.copies, c)
+	c.tree.history.forget(c.tree.copies)
+	c.tree.history.mu.Unlock()
+	return c.clear()
+}
+
+func (c *Copy) clear() error {
+	var err error
+	if c.overlay != nil {
+		err = c.overlay.Close()
+	}
+	return errors.Join(err, clearCopy(c.folder))
+}
+
+// foreign returns an error about a file of the tree that belongs to another user or group. In a user namespace the
+// kernel cannot copy such a file.
+func (t *Tree) foreign() error {
+	return filepath.WalkDir(t.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.Name() == ".git" {
+			return fs.SkipDir
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && !ours(info) {
+			err = fmt.Errorf("%s belongs to another user or group", path)
+		}
+		return err
+	})
+}

@@ -1,0 +1,357 @@
+package isolate
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/renameio/v2"
+
+	"qq/internal/box/filestate"
+	"qq/internal/isolate/gitpatch"
+	"qq/internal/isolate/merge"
+)
+
+// Conflict is a change that cannot be joined.
+type Conflict struct{ Path, Reason string }
+
+func (c Conflict) String() string { return c.Path + ": " + c.Reason }
+
+// Outcome says what became of a patch. The patch is joined if there is no conflict.
+type Outcome struct {
+	Files     []string // what was changed in the tree
+	Conflicts []Conflict
+	File      string   // where the patch is kept; empty if it was joined
+	Kept      []string // files with new content that somebody else changed while the patch was joined
+}
+
+// Join joins patches to the tree, in their order, and returns an outcome for each. A patch that is in conflict changes
+// nothing, and the ones after it are joined. An error ends the joining: the tree is then without that patch, unless the
+// error came while the files were renamed, which [Tree.Close] or [Sweep] finish.
+func (t *Tree) Join(ctx context.Context, patches ...*Patch) ([]Outcome, error) {
+	var outcomes []Outcome
+	for _, p := range patches {
+		if ctx.Err() != nil {
+			return outcomes, context.Cause(ctx)
+		}
+		out, err := t.join(p)
+		if err != nil {
+			return outcomes, fmt.Errorf("join what task %s changed: %w", p.copy.ID, err)
+		}
+		outcomes = append(outcomes, out)
+	}
+	return outcomes, nil
+}
+
+func (t *Tree) join(p *Patch) (out Outcome, err error) {
+	if len(p.Changes) == 0 {
+		return out, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	alone, err := locks(t.State).Alone(treeLock(t.Dir)) // other processes join too
+	if err != nil {
+		return out, err
+	}
+	defer alone.Release()
+	changed, err := os.OpenRoot(p.copy.changes)
+	if err != nil {
+		return out, err
+	}
+	defer changed.Close()
+	pl := plan{copy: p.copy, live: t.live, changed: changed}
+	if err := pl.decide(p.Changes); err != nil {
+		return out, err
+	}
+	if len(pl.conflicts) > 0 {
+		out.Conflicts = pl.conflicts
+		out.File, err = t.keep(p, changed, pl.conflicts)
+		return out, err
+	}
+	if len(pl.steps) == 0 {
+		return out, nil
+	}
+	if err := t.remember(pl.steps); err != nil {
+		return out, err
+	}
+	for c := range t.copies {
+		if c != p.copy {
+			c.hold(pl.steps)
+		}
+	}
+	j := journal{Dir: []byte(t.Dir), Steps: pl.steps}
+	out.Kept, err = j.run(t.live, filepath.Join(t.folder(), p.copy.ID), changed, t.Patches)
+	for _, s := range pl.steps {
+		if info, err := t.live.Lstat(string(s.Path)); err == nil {
+			t.history.stamps[string(s.Path)] = filestate.StampOf(info)
+		}
+		out.Files = append(out.Files, string(s.Path))
+	}
+	slices.Sort(out.Files)
+	out.Files = slices.Compact(out.Files)
+	return out, err
+}
+
+// hold makes an overlay keep the files that the steps change in the tree, as they are. What it cannot hold, for example
+// on a full disk, the task sees change.
+func (c *Copy) hold(steps []step) {
+	if c.overlay == nil {
+		return
+	}
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", c.overlay.Fd()))
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	for _, s := range steps {
+		if !s.Live.none() {
+			_ = root.Lchown(string(s.Path), -1, -1) // changes nothing, and copies the file to the upper folder
+		}
+	}
+}
+
+// treeLock is the name of the lock of who joins to a tree.
+func treeLock(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return "tree-" + hex.EncodeToString(sum[:8])
+}
+
+// remember adds the files that the steps change to the history, for copies that were made before.
+func (t *Tree) remember(steps []step) error {
+	h := &t.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.joins++
+	for _, s := range steps {
+		v := version{join: h.joins, path: string(s.Path), state: s.Live}
+		if s.Live.file() {
+			data, whole, err := content(t.live, v.path, s.Live, maxText)
+			if err != nil {
+				return err
+			}
+			if whole {
+				v.data = data
+			}
+		}
+		h.versions = append(h.versions, v)
+	}
+	return nil
+}
+
+// plan decides how to join a patch.
+type plan struct {
+	copy          *Copy
+	live, changed *os.Root
+	gone, made    map[string]bool // folders that the patch removes and makes
+	removed       map[string]bool // all that it removes
+	steps         []step
+	conflicts     []Conflict
+}
+
+// decide makes the steps, or the conflicts. The changes of a folder come before those of what is in it.
+func (pl *plan) decide(changes []Change) error {
+	pl.removed, pl.gone, pl.made = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, c := range changes {
+		if c.New.none() {
+			pl.removed[c.Path] = true
+		}
+		if c.Base.Mode.IsDir() && !c.New.Mode.IsDir() {
+			pl.gone[c.Path] = true
+		}
+		if !c.Base.Mode.IsDir() && c.New.Mode.IsDir() {
+			pl.made[c.Path] = true
+		}
+	}
+	for _, c := range changes {
+		live, _, err := look(pl.live, c.Path, false)
+		if err != nil {
+			return err
+		}
+		reason, err := pl.change(c, live)
+		if err != nil {
+			return err
+		}
+		if reason != "" {
+			pl.conflicts = append(pl.conflicts, Conflict{c.Path, reason})
+		}
+	}
+	return nil
+}
+
+// change adds the steps for a change to a file that is live in the tree, or returns why it is in conflict.
+func (pl *plan) change(c Change, live State) (reason string, err error) {
+	s := step{Path: []byte(c.Path), Live: live, New: c.New}
+	switch {
+	case live == c.New:
+		return "", nil
+	case c.New.none() && c.Base.Mode.IsDir() && live.Mode.IsDir(): // its permissions do not matter
+	case c.New.Mode.IsDir() && live.Mode.IsDir() && c.Base != live:
+		return "", nil // two made the folder
+	case c.Unsure:
+		return "somebody else changed it while the task ran", nil
+	case !c.New.none() && !pl.housed(c.Path):
+		return "its folder is no longer there", nil
+	case live == c.Base:
+	case live.file() && c.Base.file() && c.New.file():
+		if s.New, s.data, reason, err = pl.merge(c, live); reason != "" || err != nil {
+			return reason, err
+		}
+	case live.none():
+		return "it was removed by another task, or by somebody else", nil
+	case c.New.none():
+		return "the task removed it, and it was changed in the tree", nil
+	case c.Base.none():
+		return "another file was made there", nil
+	default:
+		return "it was changed by another task, or by somebody else", nil
+	}
+	if live.Mode.IsDir() && !c.New.none() && !c.New.Mode.IsDir() {
+		names, err := list(pl.live, c.Path, false)
+		for _, name := range names {
+			if !pl.removed[path.Join(c.Path, name)] {
+				return "it becomes a file, and " + name + " is in it", err
+			}
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	pl.steps = append(pl.steps, s)
+	return "", nil
+}
+
+// housed reports whether the folder of a path is there, or the patch makes it.
+func (pl *plan) housed(name string) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if pl.made[dir] {
+			continue
+		}
+		info, err := pl.live.Lstat(dir)
+		if err != nil || !info.IsDir() || pl.gone[dir] {
+			return false
+		}
+	}
+	return true
+}
+
+// merge joins a change of a file to what another change made of it.
+func (pl *plan) merge(c Change, live State) (s State, data []byte, reason string, err error) {
+	const both = "it was changed by another task, or by somebody else"
+	s.Mode = c.New.Mode
+	switch {
+	case c.New.Mode == c.Base.Mode:
+		s.Mode = live.Mode
+	case live.Mode != c.Base.Mode && live.Mode != c.New.Mode:
+		return s, nil, "its permissions were changed in another way", nil
+	}
+	s.Sum = c.New.Sum
+	switch {
+	case c.New.Sum == c.Base.Sum:
+		s.Sum = live.Sum
+		return s, nil, "", nil
+	case live.Sum == c.Base.Sum, live.Sum == c.New.Sum:
+		return s, nil, "", nil
+	}
+	v, ok := pl.copy.tree.history.version(pl.copy.joins, c.Path)
+	if !ok || v.data == nil && v.state.Sum != emptySum {
+		return s, nil, both, nil
+	}
+	ours, whole, err := content(pl.live, c.Path, live, maxText)
+	if err != nil || !whole {
+		return s, nil, both, err
+	}
+	theirs, whole, err := content(pl.changed, c.Path, c.New, maxText)
+	if err != nil || !whole {
+		return s, nil, both, err
+	}
+	for _, text := range [][]byte{v.data, ours, theirs} {
+		if bytes.IndexByte(text, 0) >= 0 {
+			return s, nil, both + ", and it is no text", nil
+		}
+	}
+	merged, ok := merge.Texts(string(v.data), string(ours), string(theirs))
+	if !ok {
+		return s, nil, both + ", in the same lines", nil
+	}
+	sum := sha256.Sum256([]byte(merged))
+	s.Sum = hex.EncodeToString(sum[:])
+	return s, []byte(merged), "", nil
+}
+
+// emptySum is the sum of no bytes.
+const emptySum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// keep writes a patch that is in conflict to a file, for `git apply`.
+func (t *Tree) keep(p *Patch, changed *os.Root, conflicts []Conflict) (file string, err error) {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "What task %s changed in %s. It was not joined:\n", p.copy.ID, t.Dir)
+	for _, c := range conflicts {
+		fmt.Fprintf(&text, "  %q: %s\n", c.Path, c.Reason)
+	}
+	var changes []gitpatch.Change
+	for _, c := range p.Changes {
+		if c.Base.Mode.IsDir() {
+			c.Base = State{}
+		}
+		if c.New.Mode.IsDir() {
+			c.New = State{}
+		}
+		change := gitpatch.Change{Path: c.Path}
+		if change.Old, err = p.copy.baseBlob(c.Path, c.Base); err == nil {
+			change.New, err = blob(changed, c.Path, c.New)
+		}
+		if err != nil {
+			return "", err
+		}
+		if c.Unsure {
+			fmt.Fprintf(&text, "  %q is compared with what is in the folder now.\n", c.Path)
+		}
+		changes = append(changes, change)
+	}
+	text.WriteByte('\n')
+	if err := gitpatch.Write(&text, changes); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(t.Patches, 0o700); err != nil {
+		return "", fmt.Errorf("keep the patch: %w", err)
+	}
+	file = filepath.Join(t.Patches, p.copy.ID+".patch")
+	if err := renameio.WriteFile(file, text.Bytes(), 0o600); err != nil {
+		return "", fmt.Errorf("keep the patch: %w", err)
+	}
+	return file, nil
+}
+
+// baseBlob returns the base of a file. If its content is not known any more, it is that of the tree.
+func (c *Copy) baseBlob(name string, s State) (gitpatch.Blob, error) {
+	if v, ok := c.tree.history.version(c.joins, name); ok && v.data != nil {
+		return gitpatch.Blob{Mode: s.Mode, Data: v.data}, nil
+	}
+	b, err := blob(c.tree.live, name, s)
+	if errors.Is(err, fs.ErrNotExist) { // removed since
+		return gitpatch.Blob{}, nil
+	}
+	return b, err
+}
+
+func blob(root *os.Root, name string, s State) (gitpatch.Blob, error) {
+	if s.none() {
+		return gitpatch.Blob{}, nil
+	}
+	data, whole, err := content(root, name, s, maxBlob)
+	if err == nil && !whole {
+		err = fmt.Errorf("%s is too large for a patch", name)
+	}
+	return gitpatch.Blob{Mode: s.Mode, Data: data}, err
+}
+
+// maxBlob is the size of the largest file in a kept patch.
+const maxBlob = 256 << 20

@@ -1,0 +1,147 @@
+package isolate
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestKilledAtEachStep: whatever a process had done of a join when it was killed, Sweep makes the tree as before or, if
+// the journal was committed, as after it.
+func TestKilledAtEachStep(t *testing.T) {
+	const script = "sed -i s/one/ONE/ src/a; rm -r src/deep; echo f > src/deep; mv bin b2; ln -sfn x link; " +
+		"chmod +x untracked; mkdir -p n/m; echo 1 > n/m/o; rmdir empty2"
+	for cut, more := 0, true; more; cut++ {
+		for _, end := range []string{begun, committed} {
+			if end == begun && cut%4 != 0 {
+				continue
+			}
+			y := newYard(t, repository)
+			c, err := y.Make(t.Context(), "k", Overlay)
+			if err != nil {
+				t.Skip(err)
+			}
+			before := sum(t, y.path("tree"), false)
+			y.run(c, script)
+			steps := y.plan(y.patch(c))
+			j := journal{Dir: []byte(y.Dir), Steps: steps}
+			more = cut < len(j.actions())
+			changed, err := os.OpenRoot(c.changes)
+			require.NoError(t, err)
+			name := filepath.Join(y.folder(), "k")
+			j.name(y.live, name)
+			text, err := json.Marshal(j)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(name+end, text, 0o600))
+			want := before
+			if end == begun {
+				j.Steps = steps[:min(cut, len(steps))]
+			}
+			for _, s := range j.Steps {
+				require.NoError(t, s.write(y.live, changed))
+			}
+			if end == committed {
+				for _, a := range j.actions()[:cut] {
+					_, err := a.do(y.live, y.path("patches"))
+					require.NoError(t, err)
+				}
+				y.shell(".", "cp -a "+template()+" twin; cd twin; "+script)
+				want = sum(t, y.path("twin"), false)
+			}
+			require.NoError(t, changed.Close())
+			require.NoError(t, y.lock.Release()) // as if the process were gone
+			y.lock = nil
+			kept, err := Sweep(y.path("state"), y.path("patches"))
+			require.NoError(t, err)
+			assert.Empty(t, kept)
+			assert.Equal(t, want, sum(t, y.path("tree"), false), "%s after %d", end, cut)
+			y.clean()
+		}
+	}
+}
+
+// plan returns the steps to join a patch.
+func (y *yard) plan(p *Patch) []step {
+	changed, err := os.OpenRoot(p.copy.changes)
+	require.NoError(y, err)
+	defer changed.Close()
+	pl := plan{copy: p.copy, live: y.live, changed: changed}
+	require.NoError(y, pl.decide(p.Changes))
+	require.Empty(y, pl.conflicts)
+	return pl.steps
+}
+
+// TestChangedMeanwhile: what somebody changes between a kill and Sweep stays, and the new content is kept.
+func TestChangedMeanwhile(t *testing.T) {
+	y := newYard(t, repository)
+	c, err := y.Make(t.Context(), "k", Overlay)
+	if err != nil {
+		t.Skip(err)
+	}
+	y.run(c, "echo task >> src/a; rm untracked; echo task > bin")
+	steps := y.plan(y.patch(c))
+	j := journal{Dir: []byte(y.Dir), Steps: steps}
+	changed, err := os.OpenRoot(c.changes)
+	require.NoError(t, err)
+	defer changed.Close()
+	name := filepath.Join(y.folder(), "k")
+	j.name(y.live, name)
+	text, err := json.Marshal(j)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name+committed, text, 0o600))
+	for _, s := range j.Steps {
+		require.NoError(t, s.write(y.live, changed))
+	}
+	y.shell("tree", "echo person >> src/a; echo person >> untracked")
+	require.NoError(t, y.lock.Release())
+	y.lock = nil
+	kept, err := Sweep(y.path("state"), y.path("patches"))
+	require.NoError(t, err)
+	require.Len(t, kept, 1)
+	text, err = os.ReadFile(kept[0])
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "seven\ntask\n")
+	assert.Equal(t, "task\n", y.shell("tree", "cat bin; grep -q person src/a; grep -q person untracked"))
+}
+
+// BenchmarkOverlay tells what an overlay costs over a task in place: a copy, a process in it, the patch, the join of
+// one file, and the removal.
+func BenchmarkOverlay(b *testing.B) {
+	y := newYard(b, `mkdir d; for i in $(seq 2000); do echo $i > d/$i; done`)
+	run := func(name string, script func(i int) string, isolated bool) {
+		b.Run(name, func(b *testing.B) {
+			<-time.After(2 * granularity)
+			for i := 0; b.Loop(); i++ {
+				cmd := y.sh(script(i))
+				cmd.Dir = y.Dir
+				if !isolated {
+					_, err := output(cmd)
+					require.NoError(b, err)
+					continue
+				}
+				c, err := y.Make(b.Context(), "b"+time.Now().Format("150405.000000000"), Overlay)
+				require.NoError(b, err)
+				c.Enter(&cmd)
+				_, err = output(cmd)
+				require.NoError(b, err)
+				p, err := c.Patch(b.Context())
+				require.NoError(b, err)
+				out, err := y.Join(b.Context(), p)
+				require.NoError(b, err)
+				require.Empty(b, out[0].Conflicts)
+				require.NoError(b, c.Remove())
+			}
+		})
+	}
+	reads := func(int) string { return "cat d/7 >/dev/null" }
+	writes := func(int) string { return "echo " + time.Now().String() + " > d/7" }
+	run("reads in place", reads, false)
+	run("reads apart", reads, true)
+	run("writes in place", writes, false)
+	run("writes apart", writes, true)
+}

@@ -1,0 +1,136 @@
+package isolate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"qq/internal/isolate/worktree"
+)
+
+// repositoryFile is the file in the folder of a copy that has the folder of git which knows its worktree.
+const repositoryFile = "repository"
+
+// worktreeName is the name of the worktree of a copy, which no other one has.
+func worktreeName(tree, id string) string { return "qq-" + tree + "-" + id }
+
+// Sweep finishes joins and removes copies of processes that were killed. It returns files with new content that
+// somebody else changed meanwhile, see [Outcome.Kept]. There are no mounts to remove: they ended with their process.
+func Sweep(state, patches string) (kept []string, err error) {
+	entries, err := os.ReadDir(state)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for copies that were left: %w", err)
+	}
+	dir := locks(state)
+	alone, err := dir.Alone("sweep")
+	if err != nil {
+		return nil, err
+	}
+	defer alone.Release()
+	var all error
+	err = dir.Look(func(live map[string]bool) error {
+		for _, e := range entries {
+			if !e.IsDir() || live[e.Name()] {
+				continue
+			}
+			found, err := clearSession(state, e.Name(), patches)
+			kept, all = append(kept, found...), errors.Join(all, err)
+		}
+		return nil
+	})
+	return kept, errors.Join(err, all, dir.Sweep())
+}
+
+// clearSession finishes the joins of one process, and removes its copies.
+func clearSession(state, id, patches string) (kept []string, err error) {
+	folder := filepath.Join(state, id)
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries { // the journals first: a copy has what they need no more, but a failed one must stay
+		if e.Type().IsRegular() && (strings.HasSuffix(e.Name(), begun) || strings.HasSuffix(e.Name(), committed)) {
+			found, err := recoverJoin(state, filepath.Join(folder, e.Name()), patches)
+			if kept = append(kept, found...); err != nil {
+				return kept, err
+			}
+		}
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			err = errors.Join(err, clearCopy(filepath.Join(folder, e.Name())))
+		}
+	}
+	return kept, errors.Join(err, removeAll(folder))
+}
+
+// recoverJoin finishes or undoes the join of a journal.
+func recoverJoin(state, name, patches string) (kept []string, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var j journal
+	if err := json.Unmarshal(text, &j); err != nil {
+		return nil, fmt.Errorf("read the journal %s: %w", name, err)
+	}
+	alone, err := locks(state).Alone(treeLock(string(j.Dir)))
+	if err != nil {
+		return nil, err
+	}
+	defer alone.Release()
+	live, err := os.OpenRoot(string(j.Dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, os.Remove(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer live.Close()
+	if strings.HasSuffix(name, committed) {
+		kept, err = j.finish(live, patches)
+	} else {
+		err = j.undo(live)
+	}
+	if err != nil {
+		return kept, fmt.Errorf("finish a join in %s: %w", j.Dir, err)
+	}
+	return kept, os.Remove(name)
+}
+
+// clearCopy removes the folder of a copy, and its worktree.
+func clearCopy(folder string) error {
+	common, err := os.ReadFile(filepath.Join(folder, repositoryFile))
+	if err == nil {
+		name := worktreeName(filepath.Base(filepath.Dir(folder)), filepath.Base(folder))
+		err = worktree.Remove(string(common), name)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, removeAll(folder))
+}
+
+// removeAll removes a folder, also what a task made unreadable.
+func removeAll(folder string) error {
+	err := os.RemoveAll(folder)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) // before it is read
+		}
+		return nil
+	})
+	return os.RemoveAll(folder)
+}

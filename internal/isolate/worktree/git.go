@@ -1,0 +1,265 @@
+// Package worktree copies what a repository of git has checked out to worktrees of their own.
+//
+// A checkout may come from anybody. So git runs without its hooks, monitors, pagers and transports, with the folders of
+// the repository named, and only for what starts no filter: to make an empty worktree, to read the index and to list
+// files. What is in the files is copied without git: a worktree has the bytes of the checkout, with all that is not
+// committed. Files that git ignores are copied only if a pattern in .worktreeinclude matches them.
+//
+// A worktree is detached, and makes no branch. Not promised: that the folders of submodules are repositories in a
+// worktree; that empty folders are copied.
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"qq/internal/approval/rules/gitconfig"
+	"qq/pkg/proc"
+	"qq/pkg/task"
+)
+
+// Repository is a checkout.
+type Repository struct {
+	Top    string // the folder with the files, without links
+	Common string // the folder of git that all worktrees share
+	dir    string // the folder of git for this worktree
+	git    string
+	env    []string
+	host   *proc.Host
+}
+
+// Find returns the repository of a folder, an absolute path without links. git is looked up in the PATH of env.
+func Find(folder string, host *proc.Host, env []string) (*Repository, error) {
+	for at := folder; ; at = filepath.Dir(at) {
+		link := filepath.Join(at, ".git")
+		info, err := os.Stat(link)
+		if err != nil {
+			if at == filepath.Dir(at) {
+				return nil, errors.New("the folder belongs to no repository of git")
+			}
+			continue
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+			return nil, fmt.Errorf("%s belongs to another user", link)
+		}
+		r := &Repository{Top: at, host: host}
+		dir, ok := gitconfig.Folder(link, link)
+		if info.IsDir() {
+			dir, ok = link, true
+		}
+		if r.dir, r.Common = dir, dir; !ok {
+			return nil, fmt.Errorf("%s cannot be read", link)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
+			r.Common = strings.TrimRight(string(text), "\r\n")
+			if !filepath.IsAbs(r.Common) {
+				r.Common = filepath.Join(dir, r.Common)
+			}
+		}
+		return r, r.find(env)
+	}
+}
+
+// find finds git, and cleans the environment for it.
+func (r *Repository) find(env []string) error {
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		if name == "PATH" {
+			for _, folder := range filepath.SplitList(value) {
+				file := filepath.Join(folder, "git")
+				real, err := filepath.EvalSymlinks(file)
+				outside := !strings.HasPrefix(real, r.Top+"/")
+				if info, statErr := os.Stat(real); err == nil && statErr == nil && filepath.IsAbs(folder) && outside &&
+					info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+					r.git = file
+					break
+				}
+			}
+		}
+		if !strings.HasPrefix(name, "GIT_") && !strings.HasPrefix(name, "LD_") {
+			r.env = append(r.env, entry)
+		}
+	}
+	if r.git == "" {
+		return errors.New("git is not installed")
+	}
+	r.env = append(r.env, "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=", "GIT_TERMINAL_PROMPT=0",
+		"LC_ALL=C")
+	return nil
+}
+
+// patience is how long one call of git may take.
+const patience = time.Minute
+
+// run runs git in the checkout and returns what it prints.
+func (r *Repository) run(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
+	return r.runIn(ctx, r.dir, r.Top, stdin, args...)
+}
+
+// runIn is run for the worktree top, for which dir is the folder of git.
+func (r *Repository) runIn(ctx context.Context, dir, top string, stdin []byte, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("git has not ended within %v", patience))
+	defer cancel()
+	argv := []string{"git"}
+	for _, setting := range []string{
+		"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.untrackedCache=false", "core.pager=cat",
+		"submodule.recurse=false", "gc.auto=0", "maintenance.auto=false", "core.alternateRefsCommand=true",
+	} {
+		argv = append(argv, "-c", setting)
+	}
+	var pipes [3][2]*os.File // of stdin, stdout and stderr
+	for i := range pipes {
+		read, write, err := os.Pipe()
+		if err != nil {
+			return nil, fmt.Errorf("make a pipe: %w", err)
+		}
+		defer read.Close()
+		defer write.Close()
+		pipes[i] = [2]*os.File{read, write}
+	}
+	p, err := r.host.Start(proc.Command{
+		Path: r.git, Args: append(argv, args...), Dir: top, Grace: time.Second, Namespace: true,
+		Env:   append(slices.Clip(r.env), "GIT_DIR="+dir, "GIT_WORK_TREE="+top),
+		Stdin: pipes[0][0], Stdout: pipes[1][1], Stderr: pipes[2][1], Marker: "QQ_COMMAND_ID_GIT=" + task.NewID(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range []*os.File{pipes[0][0], pipes[1][1], pipes[2][1]} {
+		f.Close()
+	}
+	defer context.AfterFunc(ctx, p.Kill)()
+	said := make(chan []byte, 1)
+	go func() {
+		_, _ = pipes[0][1].Write(stdin)
+		pipes[0][1].Close()
+		text, _ := io.ReadAll(io.LimitReader(pipes[2][0], 4096))
+		_, _ = io.Copy(io.Discard, pipes[2][0])
+		said <- text
+	}()
+	out, _ := io.ReadAll(pipes[1][0])
+	text := <-said
+	switch exit := p.Wait(); {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case exit.Code != 0:
+		return out, &exitError{args[0], exit.Code, string(bytes.TrimSpace(text))}
+	}
+	return out, nil
+}
+
+// exitError is the error about git that did not exit with 0.
+type exitError struct {
+	command string
+	code    int
+	said    string
+}
+
+func (e *exitError) Error() string {
+	last := e.said[strings.LastIndexByte(e.said, '\n')+1:]
+	return fmt.Sprintf("git %s exited with %d: %s", e.command, e.code, last)
+}
+
+// Ignored returns those of the paths, relative to the top of the checkout, that git ignores. A file that git tracks is
+// not ignored.
+func (r *Repository) Ignored(ctx context.Context, paths []string) ([]string, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	return r.ignored(ctx, paths, new(int(maxRuns)))
+}
+
+// maxRuns bounds how often git runs to find the path that it refuses: one of a submodule, or below a link.
+const maxRuns = 40
+
+func (r *Repository) ignored(ctx context.Context, paths []string, runs *int) ([]string, error) {
+	*runs--
+	out, err := r.run(ctx, []byte(strings.Join(paths, "\x00")), "check-ignore", "-z", "--stdin")
+	e, refused := errors.AsType[*exitError](err)
+	switch {
+	case refused && e.code == 1: // none of them
+		return nil, nil
+	case !refused:
+		return split(out), err
+	case len(paths) == 1:
+		return nil, nil // not a path that git could ignore
+	case *runs <= 0:
+		return nil, err
+	}
+	half := len(paths) / 2
+	first, err := r.ignored(ctx, paths[:half], runs)
+	if err != nil {
+		return nil, err
+	}
+	second, err := r.ignored(ctx, paths[half:], runs)
+	return append(first, second...), err
+}
+
+// files returns the files of the checkout that a worktree gets.
+func (r *Repository) files(ctx context.Context) ([]string, error) {
+	out, err := r.run(ctx, nil, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return nil, err
+	}
+	names := split(out)
+	const include = ".worktreeinclude"
+	if info, err := os.Lstat(filepath.Join(r.Top, include)); err == nil && info.Mode().IsRegular() {
+		out, err := r.run(ctx, nil, "ls-files", "-z", "--others", "--ignored", "--exclude-from="+include)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, split(out)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+func split(out []byte) []string {
+	return strings.FieldsFunc(string(out), func(c rune) bool { return c == 0 })
+}
+
+// Add makes a worktree in folder, which does not exist. The name of the folder must be one that no worktree has. Only
+// one process at a time may add a worktree to a repository.
+func (r *Repository) Add(ctx context.Context, folder string) (*Manifest, error) {
+	// git makes an empty worktree: it runs no filter, and --no-track is only for branches.
+	if _, err := r.run(ctx, nil, "worktree", "add", "--detach", "--no-checkout", folder, "HEAD"); err != nil {
+		return nil, err
+	}
+	own := filepath.Join(r.Common, "worktrees", filepath.Base(folder))
+	if _, err := r.runIn(ctx, own, folder, nil, "read-tree", "HEAD"); err != nil {
+		return nil, err
+	}
+	names, err := r.files(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return duplicate(ctx, r.Top, folder, names)
+}
+
+// Remove removes what git notes about the worktree with that name in the folder common of a repository. The worktree
+// need not be complete, and its folder is removed by the caller.
+func Remove(common, name string) error {
+	if name == "" || strings.Contains(name, "/") {
+		return fmt.Errorf("%q is no name of a worktree", name)
+	}
+	all := filepath.Join(common, "worktrees")
+	if err := os.RemoveAll(filepath.Join(all, name)); err != nil {
+		return err
+	}
+	// As git does: the folder goes with the last worktree.
+	if err := os.Remove(all); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) &&
+		!errors.Is(err, syscall.ENOTEMPTY) {
+		return err
+	}
+	return nil
+}
