@@ -30,7 +30,7 @@ var floors = [][]string{
 		"internal/models/tokens"},
 	{
 		"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "internal/config", "internal/sandbox",
-		"internal/fifo",
+		"internal/fifo", "pkg/supervisor/targets",
 		"internal/config/trust", "internal/tools/tree", "internal/record/ledger/alive",
 		"internal/record/ledger/appendfile", "internal/record/ledger/schema",
 		"internal/box/cgroup", "internal/box/placeholder",
@@ -44,7 +44,7 @@ var floors = [][]string{
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",
-		"pkg/supervisor/halt", "pkg/supervisor/pace",
+		"pkg/supervisor/halt", "pkg/supervisor/pace", "pkg/supervisor/targets/realpath",
 		"internal/standin", "internal/tools/edit", "internal/approval/rules",
 		"pkg/childproc/stdio", "pkg/childproc/room", "pkg/childproc/heartbeat",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
