@@ -91,9 +91,15 @@ func (t *Task) set(key string, value json.RawMessage) error {
 	case "idempotent":
 		dst, want = &t.Idempotent, "true or false"
 	case "targets":
-		dst, want = &t.Targets, "a list of texts"
-	case "needs", "priority":
-		return fmt.Errorf("%q is not supported by this version", key)
+		dst, want = (*texts)(&t.Targets), "a text or a list of texts"
+	case "needs":
+		dst, want = (*texts)(&t.Needs), "an id or a list of ids"
+	case "priority":
+		dst, want = &t.Priority, "a whole number"
+	case "role":
+		dst = &t.Role
+	case "check":
+		dst = &t.Check
 	default:
 		return unknownKey(key)
 	}
@@ -173,7 +179,23 @@ func kind(data []byte) byte {
 // Keys returns the keys that a task in JSON may have.
 func Keys() []string {
 	return []string{"task", "agent", "id", "context", "timeout", "model", "read_only", "schema", "working_dir",
-		"targets", "require_file_references", "idempotent"}
+		"targets", "needs", "priority", "role", "check", "require_file_references", "idempotent"}
+}
+
+// texts are one text, a list of texts, or a text with a list of texts in JSON. Models write all of these.
+type texts []string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *texts) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) != nil {
+		return json.Unmarshal(data, (*[]string)(t))
+	}
+	if kind([]byte(one)) == '[' && json.Unmarshal([]byte(one), (*[]string)(t)) == nil {
+		return nil
+	}
+	*t = texts{one}
+	return nil
 }
 
 func unknownKey(key string) error {

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,6 +26,12 @@ import (
 
 // DefaultAgent is the name of the agent for a task that names none.
 const DefaultAgent = "default"
+
+// roles are those of agents, see package agents.
+var roles = []string{"", "information-gathering", "content-modification"}
+
+// maxPriority bounds the priority of a task, in both directions.
+const maxPriority = 1000
 
 // MaxText is the longest text of a task, in bytes. Longer documents are passed as files or as
 // context, not as the text of a task.
@@ -54,6 +61,15 @@ type Task struct {
 	// Targets are the files, folders and globs that the task will touch, relative
 	// to its working directory.
 	Targets []string `json:"targets,omitempty"`
+	// Needs are the ids of tasks of the same batch that must be completed before this one starts.
+	Needs []string `json:"needs,omitempty"`
+	// Priority orders the tasks that could start: higher ones first. 0 is the usual one.
+	Priority int `json:"priority,omitempty"`
+	// Role says what the task is for, with the roles of agents. Empty means that of its agent.
+	Role string `json:"role,omitempty"`
+	// Check is a command line that must succeed, in the directory of the task, after the agent says that
+	// the task is done. Empty means none.
+	Check string `json:"check,omitempty"`
 	// RequireFileReferences says that an answer must contain references (path:line) to existing
 	// lines; otherwise it is rejected.
 	RequireFileReferences bool `json:"require_file_references,omitempty"`
@@ -123,6 +139,14 @@ func (t Task) Validate() error {
 		return errors.New("task contains a NUL character")
 	case len(t.Images) > picture.MaxCount:
 		return fmt.Errorf("task has %d images, at most %d", len(t.Images), picture.MaxCount)
+	case !slices.Contains(roles, t.Role):
+		return fmt.Errorf("role is %q: use %s", Shorten(t.Role, 40), strings.Join(roles[1:], " or "))
+	case t.Priority < -maxPriority || t.Priority > maxPriority:
+		return fmt.Errorf("priority is %d: use a number from %d to %d", t.Priority, -maxPriority, maxPriority)
+	case strings.ContainsRune(t.Check, 0):
+		return errors.New("check contains a NUL character")
+	case slices.Contains(t.Targets, "") || slices.Contains(t.Needs, ""):
+		return errors.New("targets and needs must not contain an empty text")
 	case t.Timeout < 0:
 		return fmt.Errorf("timeout is %v: use seconds above 0", t.Timeout)
 	case !(t.Timeout <= maxTimeout): // also true for NaN
