@@ -78,7 +78,8 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 	var parts []string
 	ended := 0
 	for _, s := range []task.Status{
-		task.Completed, task.Failed, task.CheckFailed, task.Conflict, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
+		task.Completed, task.Failed, task.CheckFailed, task.Conflict,
+		task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
 		task.Killed, task.OutOfMemory, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused,
 		task.Interrupted, task.Terminated, task.Cancelled, task.Skipped,
 	} {

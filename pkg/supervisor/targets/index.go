@@ -146,7 +146,9 @@ const maxBlock = 256
 
 // find returns the block that s belongs to, its place in that block, and whether it is there.
 func (b blocks) find(s string) (block, at int, found bool) {
-	block, found = slices.BinarySearchFunc(b, s, func(have []string, s string) int { return strings.Compare(have[0], s) })
+	block, found = slices.BinarySearchFunc(b, s, func(have []string, s string) int {
+		return strings.Compare(have[0], s)
+	})
 	if found || block == 0 {
 		return block, 0, found
 	}

@@ -94,7 +94,9 @@ func (r *Resolver) Targets(dir, text string) []targets.Target {
 	}
 	for _, link := range r.below() {
 		at := targets.Literal(link, r.fold)
-		if slices.ContainsFunc(found, func(t targets.Target) bool { return targets.Overlap(t, at) && !targets.Contains(at, t) }) {
+		if slices.ContainsFunc(found, func(t targets.Target) bool {
+			return targets.Overlap(t, at) && !targets.Contains(at, t)
+		}) {
 			add(targets.Literal(r.real(link, 0), r.fold))
 		}
 	}
