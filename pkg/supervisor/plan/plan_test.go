@@ -39,7 +39,9 @@ func planned(t *testing.T, tasks ...Task) *Plan {
 
 func TestErrors(t *testing.T) {
 	for want, tasks := range map[string][]Task{
-		"tasks wait for each other: needs: a -> b -> a":      {writer("x"), writer("a:b"), writer("b:x,a"), writer("c:a")},
+		"tasks wait for each other: needs: a -> b -> a": {
+			writer("x"), writer("a:b"), writer("b:x,a"), writer("c:a"),
+		},
 		"tasks wait for each other: needs: a -> a":           {writer("a:a")},
 		"tasks wait for each other: needs: a -> c -> b -> a": {writer("a:c"), writer("b:a"), writer("c:b")},
 		"did you mean build? ":                               {writer("build"), writer("test:biuld")},
@@ -104,7 +106,8 @@ func TestWaits(t *testing.T) {
 
 func TestPhases(t *testing.T) {
 	review := reader("review:change", "c") // it gathers information, but only after a change
-	p, err := New([]Task{writer("change", "a"), reader("look", "b"), review, reader("read", "a")}, Options{Phases: true})
+	tasks := []Task{writer("change", "a"), reader("look", "b"), review, reader("read", "a")}
+	p, err := New(tasks, Options{Phases: true})
 	require.NoError(t, err)
 	assert.Equal(t, []int{1, 3, 0, 2}, p.Order())
 	assert.Equal(t, "[{3 writes-after [/a]} {-1 phase []}]", fmt.Sprint(p.Waits(0)))
@@ -125,7 +128,8 @@ func drain(q *Queue) (all []int) {
 }
 
 func TestSkip(t *testing.T) {
-	q := planned(t, writer("a", "a"), writer("b:a", "b"), writer("c:b", "c"), writer("d", "d"), writer(":c", "e")).Queue()
+	q := planned(t, writer("a", "a"), writer("b:a", "b"), writer("c:b", "c"), writer("d", "d"),
+		writer(":c", "e")).Queue()
 	assert.Equal(t, []int{0, 3}, drain(q))
 	skips := q.End(0, false)
 	assert.Equal(t, []Skip{{1, []string{"a"}}, {2, []string{"a", "b"}}, {4, []string{"a", "b", "c"}}}, skips)
@@ -193,18 +197,18 @@ func TestManyCancelled(t *testing.T) {
 // tree returns n tasks with 5 targets each in a tree of 1,000 folders: one in ten is a glob, and of neighbours one
 // pair in a hundred conflicts.
 func tree(n int) []Task {
+	path := func(i, k int) string { return fmt.Sprintf("src/%d/%d/%d/f%d_%d", i%10, i/10%10, i/100%10, i, k) }
 	tasks := make([]Task, n)
 	for i := range tasks {
 		var paths []string
 		for k := range 5 {
-			dir := fmt.Sprintf("src/%d/%d/%d", i%10, i/10%10, i/100%10)
 			switch {
 			case k == 0 && i%100 == 99:
-				paths = append(paths, fmt.Sprintf("src/%d/%d/%d/f%d_%d.go", (i-1)%10, (i-1)/10%10, (i-1)/100%10, i-1, k))
+				paths = append(paths, path(i-1, k)+".go")
 			case (i*5+k)%10 == 1:
-				paths = append(paths, fmt.Sprintf("%s/f%d_%d*.go", dir, i, k))
+				paths = append(paths, path(i, k)+"*.go")
 			default:
-				paths = append(paths, fmt.Sprintf("%s/f%d_%d.go", dir, i, k))
+				paths = append(paths, path(i, k)+".go")
 			}
 		}
 		tasks[i] = writer("", paths...)
