@@ -9,7 +9,7 @@ import (
 )
 
 // Description is a plan as people and scripts see it. A task without an id is called by its number in the
-// input, from 1.
+// input, from 1, or as #1 if ids are numbers.
 type Description struct {
 	Tasks []Described `json:"tasks"` // in input order
 	// Stages are the tasks by how many others each has to wait for, one after another. They show what can run at
@@ -116,7 +116,12 @@ func (c Circumstances) show(path string) string {
 }
 
 // id returns what the task at index i is called: its id or its number.
-func (p *Plan) id(i int) string { return cmp.Or(p.tasks[i].ID, strconv.Itoa(i+1)) }
+func (p *Plan) id(i int) string {
+	if p.numeric {
+		return cmp.Or(p.tasks[i].ID, "#"+strconv.Itoa(i+1))
+	}
+	return cmp.Or(p.tasks[i].ID, strconv.Itoa(i+1))
+}
 
 func (p *Plan) ids(indexes []int) []string {
 	ids := make([]string, len(indexes))

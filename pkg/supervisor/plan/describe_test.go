@@ -62,3 +62,9 @@ func TestStagesOfPhases(t *testing.T) {
 	assert.Equal(t, []string{"r", "s", "w", "v"}, d.Summary.LongestChain)
 	assert.Equal(t, []Blame{{Reason: Phase, Paths: []string{}}}, d.Tasks[0].WaitsFor)
 }
+
+// The name of a task without an id is not the id of another.
+func TestNames(t *testing.T) {
+	p := planned(t, writer(""), writer("1"), writer(""))
+	assert.Equal(t, []string{"#1", "1", "#3"}, p.Describe(Circumstances{}).Summary.Order)
+}
