@@ -15,6 +15,7 @@ import (
 	"qq/pkg/llm"
 	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/changes"
+	"qq/pkg/supervisor/family"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/tally"
 	"qq/pkg/task"
@@ -36,7 +37,7 @@ type handle struct {
 	// latest is when all children of this agent must have ended, even if their clocks were paused:
 	// the deadline of the run is fixed. Zero means that there is none.
 	latest     time.Time
-	background background
+	background family.Family
 	effects    atomic.Bool   // a descendant had side effects
 	gone       atomic.Bool   // the attempt has ended
 	changed    changes.Files // by the agent or its descendants
@@ -65,7 +66,7 @@ func (x *execution) newHandle(a agents.Agent) *handle {
 // close ends the background children whose results were not collected. Calls of the agent are
 // refused from now on.
 func (h *handle) close() {
-	h.endBackground()
+	h.background.End(task.ErrAbandoned)
 	h.gone.Store(true)
 	h.phases.End()
 }
