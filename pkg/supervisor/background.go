@@ -45,17 +45,27 @@ func (h *handle) spawn(ctx context.Context, t task.Task) (task.Child, error) {
 		k.exec.drop()
 		return task.Child{}, task.ErrAbandoned
 	}
-	turn := h.s.slots.Join(false, job.Depth) // here, so that they start in order
+	var turn *limits.Turn
+	if k.exec.ask("", nil).Granted() { // here, so that they start in order
+		turn = h.s.slots.Join(false, job.Depth)
+	}
 	go k.run(turn)
 	return info, nil
 }
 
-// run waits until the child has a slot, runs it and stores its result. turn is the place of the
-// child in the queue for slots. If the child is cancelled first, it ends without being started.
+// run waits until the child has its lease and a slot, runs it and stores its result. turn is the place of the
+// child in the queue for slots; nil means that it has no lease yet. If the child is cancelled first, it ends without being started.
 func (k *kept) run(turn *limits.Turn) {
 	defer k.child.Gone()
 	x, s, queuedAt := k.exec, k.exec.s, time.Now()
-	if s.slots.Await(x.ctx, turn) != nil {
+	err := x.lease.Await(x.ctx)
+	if err == nil && turn == nil {
+		turn = s.slots.Join(false, x.job.Depth)
+	}
+	if turn != nil {
+		err = s.slots.Await(x.ctx, turn)
+	}
+	if err != nil {
 		r := x.cancelled()
 		if r == nil {
 			late := x.job.Ended(task.Cancelled, "not started: "+context.Cause(x.ctx).Error())

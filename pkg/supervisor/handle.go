@@ -305,7 +305,7 @@ func (h *handle) conclude(r *task.Result) {
 	}
 }
 
-// pause runs f, in which the agent waits for its children, with its slot lent. The idle clock pauses for
+// pause runs f, in which the agent waits for its children, with its slot and its lease lent. The idle clock pauses for
 // the whole time. The run clock pauses while a child queues (see [limits.Blocked]), that of job zero
 // for the whole time: nobody waits for it, and its children have limits of their own.
 func (h *handle) pause(ctx context.Context, f func()) {
@@ -323,16 +323,16 @@ func (h *handle) pause(ctx context.Context, f func()) {
 	wait(func() { h.lend(ctx, f) })
 }
 
-// lend runs f. Until f returns, other jobs may use the slot of the agent; then lend waits for a slot
+// lend runs f. Until f returns, other jobs may use the slot and the lease of the agent; then lend waits for both
 // again.
 func (h *handle) lend(ctx context.Context, f func()) {
 	if h.exec == nil {
 		f()
 		return
 	}
-	h.exec.loan.Lend()
+	h.exec.lend()
 	f()
-	_ = h.exec.loan.Resume(ctx, h.job.Depth) // fails only when the agent is being ended
+	_ = h.exec.resume(ctx) // fails only when the agent is being ended
 }
 
 // queue runs f, in which the agent waits for something other than its children, such as a permit or a person.

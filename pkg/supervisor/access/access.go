@@ -14,6 +14,16 @@ import (
 	"qq/pkg/supervisor/lease"
 )
 
+// Mode says which jobs are held apart.
+type Mode string
+
+// Modes. The zero Mode is [Auto].
+const (
+	Auto   Mode = "auto"   // all, but for the tasks of a batch of which none has targets
+	Strict Mode = "strict" // all
+	Off    Mode = "off"    // none
+)
+
 // Tree has the leases of all live jobs of a tree. The zero Tree is empty. Several goroutines may use it.
 type Tree struct {
 	mu      sync.Mutex
