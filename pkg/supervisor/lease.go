@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/ceiling"
@@ -18,7 +19,9 @@ func (s *Supervisor) touches(t task.Task) (targets.Effect, []targets.Target) {
 	if err != nil || s.leases == nil {
 		return targets.None, nil
 	}
-	effect := ceiling.Effect(a, t, s.cfg.ReadOnly, s.cfg.Denied)
+	c := ceiling.Ceiling{Agent: a, Task: t, ReadOnly: s.cfg.ReadOnly}
+	c.Task.Denied = slices.Concat(t.Denied, s.cfg.Denied)
+	effect := c.Effect()
 	if effect == targets.None || len(t.Targets) == 0 {
 		return effect, nil
 	}

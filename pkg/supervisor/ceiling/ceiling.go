@@ -23,7 +23,6 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"qq/pkg/agents"
-	"qq/pkg/supervisor/targets"
 	"qq/pkg/task"
 )
 
@@ -83,19 +82,6 @@ func (c Ceiling) Restrict(t task.Task) task.Task {
 	}
 	t.Denied = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.Task.Denied, c.Agent.DisallowedTools))))
 	return t
-}
-
-// Effect returns what the agent a can do for t itself, with the rights that it has there: what its tools allow and not
-// what it is called. What those do that it asks does not count. denied are tools that no agent of the run may use.
-func Effect(a agents.Agent, t task.Task, readOnly bool, denied []string) targets.Effect {
-	a.DisallowedTools = slices.Concat(a.DisallowedTools, t.Denied, denied)
-	switch {
-	case t.Part || t.Broken != "": // it touches no file, or nothing is done
-		return targets.None
-	case readOnly || t.ReadOnly || !a.Changes(): // a shell gets there only if the kernel keeps it from writing
-		return targets.Reads
-	}
-	return targets.Writes
 }
 
 // DenyReason returns why the agent may not delegate t, and the status with which t ends in that
