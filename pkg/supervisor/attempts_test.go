@@ -240,7 +240,7 @@ func TestBackOff(t *testing.T) {
 		spawn(t, sc, "sleep 10s")
 		synctest.Wait()
 		assert.Equal(t, []string{"do: waiting", "sleep 10s: running"}, listed(t, sc))
-		sc.endBackground()
+		sc.background.End(task.ErrAbandoned)
 	})
 }
 

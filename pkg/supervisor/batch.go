@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"qq/pkg/event"
+	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/order"
@@ -265,6 +266,7 @@ func (f *feeder) choose() (wait time.Duration) {
 			f.ahead = slices.Insert(slices.Delete(f.ahead, k, k+1), 0, first)
 			return 0
 		}
+		first.x.forgo()
 		wait = min(ready, cmp.Or(wait, ready), time.Second) // the server may change before
 	}
 	return wait
@@ -282,23 +284,60 @@ func (f *feeder) ready(r queued) time.Duration {
 // that task start. It puts that task in front. Others may use the slot before.
 func (f *feeder) turn() error {
 	for {
+		if err := f.lease(); err != nil {
+			return err
+		}
 		if err := f.slot(); err != nil {
 			return err
 		}
 		wait := f.choose()
-		if wait <= 0 && f.Pace != nil {
+		first := f.ahead[0].x
+		switch {
+		case wait > 0:
+		case !first.ask(f.apart(), nil).Granted():
+			f.from.s.slots.Release()
+			continue
+		case f.Pace != nil:
 			wait = f.Pace.Next()
 		}
 		if wait <= 0 {
 			return nil
 		}
 		f.from.s.slots.Release()
+		first.forgo() // what it waits for may need those who wait for the lease
 		select {
 		case <-time.After(wait):
 		case <-f.starting.Done():
 		case <-f.ahead[0].x.ctx.Done():
 		}
 	}
+}
+
+// apart returns the group of the leases of the tasks. Those that a person lists without saying what they touch
+// are not held apart from each other.
+func (f *feeder) apart() string {
+	if f.byAgent || f.from.s.cfg.Plan == access.Strict {
+		return ""
+	}
+	return "unplanned " + f.ID
+}
+
+// lease waits until the first task in ahead has its lease. The errors are those of slot.
+func (f *feeder) lease() error {
+	first := f.ahead[0].x
+	if first.ask(f.apart(), nil).Granted() {
+		return nil
+	}
+	waiting, stop := f.until(first)
+	defer stop()
+	return first.lease.Await(waiting)
+}
+
+// until returns a context that is done when no task may start any more, or when x is cancelled.
+func (f *feeder) until(x *execution) (context.Context, func()) {
+	waiting, stop := context.WithCancel(f.starting)
+	unlink := context.AfterFunc(x.ctx, stop)
+	return waiting, func() { unlink(); stop() }
 }
 
 // slot takes a slot for the first task in ahead, and waits if none is free. Before it waits, it
@@ -322,9 +361,8 @@ func (f *feeder) slot() error {
 			break
 		}
 	}
-	waiting, stop := context.WithCancel(f.starting)
+	waiting, stop := f.until(first)
 	defer stop()
-	defer context.AfterFunc(first.ctx, stop)()
 	return s.slots.Acquire(waiting, false, first.job.Depth)
 }
 

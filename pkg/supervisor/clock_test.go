@@ -339,7 +339,7 @@ func TestChildrenWait(t *testing.T) {
 		assert.Equal(t, []string{"ask: running", "queue: running", "fan sleep 1s: completed", "sleep 2s: running"},
 			listed(t, sc))
 		<-time.After(time.Second)
-		sc.endBackground()
+		sc.background.End(task.ErrAbandoned)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"qq/pkg/event"
+	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/attempts"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
@@ -22,6 +23,7 @@ type execution struct {
 	owner   owner
 	mail    *jobs.Mailbox
 	loan    *limits.Loan
+	lease   *access.Lease          // nil if it needs none, or has not asked
 	limit   limits.Time            // of the run clock
 	clock   *limits.Clock          // the run clock: from the start on, through all attempts
 	idle    *limits.Clock          // the idle clock of each attempt
@@ -88,6 +90,7 @@ func (x *execution) setLimits() (idle limits.Time) {
 
 // drop says that the job has ended or is not run.
 func (x *execution) drop() {
+	x.lease.End()
 	x.s.jobs.Remove(x.job.ExecutionID)
 	x.cancel(nil)
 }
@@ -265,19 +268,19 @@ func (x *execution) repeats(r *task.Result, wait time.Duration) bool {
 	return !last && (!bounded || left > wait)
 }
 
-// backOff waits for the time wait while other jobs use the slot, and then until the job has a slot
-// again. The run clock pauses while the job waits for the slot. backOff returns false if ctx is
+// backOff waits for the time wait while other jobs use the slot and the lease, and then until the job has both
+// again. The run clock pauses while the job waits for them. backOff returns false if ctx is
 // done.
 func (x *execution) backOff(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	x.loan.Lend()
+	x.lend()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 	var err error
-	x.blocked.Queue(func() { err = x.loan.Resume(ctx, x.job.Depth) })
+	x.blocked.Queue(func() { err = x.resume(ctx) })
 	return err == nil && ctx.Err() == nil
 }
 

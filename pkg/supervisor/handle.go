@@ -15,6 +15,7 @@ import (
 	"qq/pkg/llm"
 	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/changes"
+	"qq/pkg/supervisor/family"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/tally"
 	"qq/pkg/task"
@@ -36,7 +37,7 @@ type handle struct {
 	// latest is when all children of this agent must have ended, even if their clocks were paused:
 	// the deadline of the run is fixed. Zero means that there is none.
 	latest     time.Time
-	background background
+	background family.Family
 	effects    atomic.Bool   // a descendant had side effects
 	gone       atomic.Bool   // the attempt has ended
 	changed    changes.Files // by the agent or its descendants
@@ -65,7 +66,7 @@ func (x *execution) newHandle(a agents.Agent) *handle {
 // close ends the background children whose results were not collected. Calls of the agent are
 // refused from now on.
 func (h *handle) close() {
-	h.endBackground()
+	h.background.End(task.ErrAbandoned)
 	h.gone.Store(true)
 	h.phases.End()
 }
@@ -304,7 +305,7 @@ func (h *handle) conclude(r *task.Result) {
 	}
 }
 
-// pause runs f, in which the agent waits for its children, with its slot lent. The idle clock pauses for
+// pause runs f, in which the agent waits for its children, with its slot and its lease lent. The idle clock pauses for
 // the whole time. The run clock pauses while a child queues (see [limits.Blocked]), that of job zero
 // for the whole time: nobody waits for it, and its children have limits of their own.
 func (h *handle) pause(ctx context.Context, f func()) {
@@ -322,16 +323,16 @@ func (h *handle) pause(ctx context.Context, f func()) {
 	wait(func() { h.lend(ctx, f) })
 }
 
-// lend runs f. Until f returns, other jobs may use the slot of the agent; then lend waits for a slot
+// lend runs f. Until f returns, other jobs may use the slot and the lease of the agent; then lend waits for both
 // again.
 func (h *handle) lend(ctx context.Context, f func()) {
 	if h.exec == nil {
 		f()
 		return
 	}
-	h.exec.loan.Lend()
+	h.exec.lend()
 	f()
-	_ = h.exec.loan.Resume(ctx, h.job.Depth) // fails only when the agent is being ended
+	_ = h.exec.resume(ctx) // fails only when the agent is being ended
 }
 
 // queue runs f, in which the agent waits for something other than its children, such as a permit or a person.

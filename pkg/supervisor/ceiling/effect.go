@@ -8,8 +8,12 @@ import (
 )
 
 // Effect returns what the agent itself can do to files: it writes if it has a tool that changes files, runs commands
-// or is unknown, and that nobody has taken away. What its children do does not count.
+// or is unknown, and that nobody has taken away. What its children do does not count. A shell of an agent that may only
+// read is there only where the kernel keeps it from writing.
 func (c Ceiling) Effect() targets.Effect {
+	if c.Task.Part || c.Task.Broken != "" { // it has its text already, or nothing is done
+		return targets.None
+	}
 	a := c.Agent
 	a.DisallowedTools = slices.Concat(a.DisallowedTools, c.Task.Denied)
 	if !c.MayOnlyRead() && a.Changes() {

@@ -43,6 +43,8 @@ func TestEffect(t *testing.T) {
 		"read-only run":   {Ceiling{Agent: builtIn("coder"), ReadOnly: true}, targets.Reads, agents.Gathering},
 		"role of task":    {Ceiling{Task: task.Task{Role: agents.Gathering}}, targets.Writes, agents.Gathering},
 		"denied":          {Ceiling{Agent: edits, Task: denied("edit_file")}, targets.Reads, agents.Gathering},
+		"part of a text":  {Ceiling{Agent: edits, Task: task.Task{Part: true}}, targets.None, agents.Gathering},
+		"broken":          {Ceiling{Agent: edits, Task: task.Task{Broken: "x"}}, targets.None, agents.Gathering},
 		"denied in part":  {Ceiling{Agent: edits, Task: denied("edit_file(x)")}, targets.Writes, agents.Modifying},
 		"denied with all": {Ceiling{Agent: with("x"), Task: denied("*")}, targets.Reads, agents.Gathering},
 	} {
