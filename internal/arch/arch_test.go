@@ -30,7 +30,7 @@ var floors = [][]string{
 		"internal/models/listing", "internal/models/tokens"},
 	{
 		"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "internal/config", "internal/sandbox",
-		"internal/fifo", "pkg/supervisor/lease",
+		"internal/fifo", "pkg/supervisor/lease", "pkg/supervisor/plan/reference",
 		"internal/config/trust", "internal/tools/tree", "internal/record/ledger/alive",
 		"internal/record/ledger/appendfile", "internal/record/ledger/schema",
 		"internal/box/cgroup", "internal/box/placeholder",
@@ -57,7 +57,7 @@ var floors = [][]string{
 		"internal/approval", "internal/approval/rulefile",
 		"internal/control", "internal/trace", "internal/record", "internal/app/output",
 		"internal/app/folders", "internal/app/keyring", "internal/app/values", "internal/app/batch/foreign",
-		"internal/app/prompt",
+		"internal/app/prompt", "internal/app/outline", "internal/app/batch/planned",
 		"internal/models/dialect", "internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote", "internal/isolate",

@@ -212,7 +212,7 @@ func TestDefaults(t *testing.T) {
 		MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
 		CommandMemory: 8192, CommandProcesses: 2048, CommandFileSize: 10240,
 		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", AgentsMD: "on", Approve: "ask",
-		OnQuota: "auto", Home: state,
+		OnQuota: "auto", Plan: "auto", Home: state,
 		LogDir: filepath.Join(state, "logs")}, c)
 }
 

@@ -12,10 +12,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/batch/planned"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/internal/record"
+	"qq/pkg/event"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -57,6 +59,8 @@ type Runner interface {
 	// Plan lists how the text of a task would be cut and summarized. It is empty if the
 	// text fits the model.
 	Plan(ctx context.Context, t task.Task) ([]string, error)
+	// Planned says what the plan of a batch has to know of a task.
+	planned.Outliner
 	// Batch runs the tasks and returns when each has a result.
 	Batch(ctx context.Context, b supervisor.Batch) error
 	// History is the record of this run and of earlier runs.
@@ -64,6 +68,8 @@ type Runner interface {
 	// Batch says what is at work, how many tokens the batch has used so far, at any depth, and how many results were
 	// known before.
 	output.Batch
+	// Events is the stream of all events.
+	Events() *event.Stream
 	// Spent reports whether the budget of tokens is used up.
 	Spent() bool
 	// UsedUp says which quotas of servers are used up, so that tasks were not started; "" means none.

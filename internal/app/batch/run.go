@@ -8,10 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/app/batch/planned"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
 	"qq/pkg/supervisor"
+	"qq/pkg/supervisor/plan"
 	"qq/pkg/task"
 )
 
@@ -26,6 +28,11 @@ type batchRun struct {
 	spool    *taskfile.Spool // the tasks
 	inputs   []string        // files that the tasks come from
 	staffing []staff         // of the tasks
+	survey   planned.Survey  // what they say about the plan
+	writes   map[string]bool // can an agent change files
+	plan     *plan.Plan      // nil if all tasks may run at once
+	root     string          // the working directory
+	atOnce   int             // tasks that may run at once
 	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
 	folders map[string]string
 	to      target
@@ -34,6 +41,13 @@ type batchRun struct {
 
 // dryRun prints the tasks and how long texts would be cut, and runs nothing.
 func (b *batchRun) dryRun(ctx context.Context) error {
+	if b.plan != nil && b.o.format != output.Text && b.o.format != output.JSONL {
+		return b.showPlan()
+	}
+	var lines planned.Lines
+	if b.plan != nil {
+		lines = planned.Describe(b.describe())
+	}
 	n := 0
 	p := planner{Runner: b.runner, unknown: map[staff]string{}}
 	for t, err := range b.tasks() {
@@ -47,7 +61,7 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 		}
 		if b.o.format == output.Text {
 			text := fmt.Sprintf("%d\t%s\t%s\n", n, t.Agent, task.Shorten(t.Text, 200))
-			for _, line := range plan {
+			for _, line := range append(lines.Waits(n-1), plan...) {
 				text += "\t" + line + "\n"
 			}
 			_, err = b.Out.WriteString(command.Printable(text))
@@ -62,7 +76,8 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	_, err := b.Out.WriteString(command.Printable(lines.Summary))
+	return output.WriteError(err)
 }
 
 // minDocument is the smallest text, in bytes, that a dry run measures. A shorter one fits
@@ -119,6 +134,7 @@ func (b *batchRun) do(ctx context.Context) error {
 	if b.o.bar {
 		hint.Go(func() { b.hintUnfinished(ctx, ended) })
 	}
+	b.announce()
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
 		ID: b.id, Tasks: b.tasks(), Count: b.spool.Len(), Results: p,

@@ -10,27 +10,23 @@ import (
 	"slices"
 
 	"qq/pkg/spelling"
+	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/plan"
 	"qq/pkg/supervisor/plan/reference"
 	"qq/pkg/task"
 )
 
-// Modes of --plan.
-const (
-	Auto   = "auto"   // tasks of a person are held apart if one of them says what it touches
-	Strict = "strict" // they always are: a task that writes, and does not say what, runs alone
-	Off    = "off"    // they never are: only needs and priorities count
-)
-
 // Outliner says what a plan has to know of a task.
 type Outliner interface {
-	// Outline returns what t can do, and its targets as real paths.
-	Outline(t task.Task) plan.Task
+	// Planned returns what t can do, and its targets as real paths.
+	Planned(t task.Task) plan.Task
+	// Root returns the working directory as targets have it.
+	Root() string
 }
 
 // Rules are what flags and settings say about the plan of a batch.
 type Rules struct {
-	Mode   string // see [Auto]
+	Mode   access.Mode
 	Phases bool
 }
 
@@ -54,16 +50,18 @@ func (s *Survey) See(t task.Task, writes bool) {
 
 // Plans reports whether the batch is planned.
 func (r Rules) Plans(s Survey) bool {
-	return r.Phases || r.Mode == Strict || s.order || s.targets && r.Mode != Off
+	return r.Phases || r.Mode == access.Strict || s.order || s.targets && r.Mode != access.Off
 }
 
 // Apart reports whether tasks of the batch that may touch the same paths are held apart.
-func (r Rules) Apart(s Survey) bool { return r.Mode == Strict || s.targets && r.Mode != Off }
+func (r Rules) Apart(s Survey) bool {
+	return r.Mode == access.Strict || s.targets && r.Mode != access.Off
+}
 
 // Unplanned says that tasks that can write run at once, though nobody knows what they touch. It returns "" if there are
 // no two of them, and if the person has chosen that.
 func (r Rules) Unplanned(s Survey) string {
-	if r.Mode == Off || r.Apart(s) || s.writers < 2 {
+	if r.Mode == access.Off || r.Apart(s) || s.writers < 2 {
 		return ""
 	}
 	return fmt.Sprintf("writers run unplanned: %d of %d tasks can change files, and none has targets "+
@@ -82,7 +80,7 @@ func (r Rules) New(tasks iter.Seq2[task.Task, error], s Survey, of Outliner) (*p
 		if found := reference.Find(t.Text); len(found) > 0 {
 			uses[len(all)] = found
 		}
-		all = append(all, of.Outline(t))
+		all = append(all, of.Planned(t))
 	}
 	p, err := plan.New(all, plan.Options{Phases: r.Phases, Together: !r.Apart(s)})
 	if err != nil {

@@ -10,15 +10,30 @@ import (
 	"qq/pkg/supervisor/plan"
 )
 
+// Lines are a plan for people. The zero Lines have nothing.
+type Lines struct {
+	tasks   []plan.Described
+	Summary string
+}
+
+// Describe returns the lines of d.
+func Describe(d plan.Description) Lines {
+	return Lines{d.Tasks, strings.Join(summary(d), "\n") + "\n"}
+}
+
 // maxWaits is how many waits of a task are shown; the JSON has all.
 const maxWaits = 5
 
-// Waits returns a sentence for each task that t waits for.
-func Waits(t plan.Described) []string {
+// Waits returns a sentence for each task that the one at index i waits for.
+func (l Lines) Waits(i int) []string {
+	if l.tasks == nil {
+		return nil
+	}
 	var lines []string
-	for k, b := range t.WaitsFor {
-		if k == maxWaits && len(t.WaitsFor) > maxWaits+1 {
-			return append(lines, fmt.Sprintf("and after %d more", len(t.WaitsFor)-k))
+	waits := l.tasks[i].WaitsFor
+	for k, b := range waits {
+		if k == maxWaits && len(waits) > maxWaits+1 {
+			return append(lines, fmt.Sprintf("and after %d more", len(waits)-k))
 		}
 		lines = append(lines, sentence(b))
 	}
@@ -52,8 +67,8 @@ func sentence(b plan.Blame) string {
 // maxListed is how many tasks of a stage are listed.
 const maxListed = 20
 
-// Summary returns what is said of the plan as a whole, in lines.
-func Summary(d plan.Description) []string {
+// summary returns what is said of the plan as a whole, in lines.
+func summary(d plan.Description) []string {
 	s := d.Summary
 	lines := []string{"order: " + list(s.Order, maxListed)}
 	for k, stage := range d.Stages {
@@ -134,5 +149,6 @@ func Mermaid(d plan.Description) string {
 
 // quoted returns text for a label between quotes.
 func quoted(text string) string {
-	return strings.NewReplacer("&", "#amp;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "#", "#35;", "\n", " ").Replace(text)
+	return strings.NewReplacer("&", "#amp;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "#", "#35;", "\n", " ").
+		Replace(text)
 }
