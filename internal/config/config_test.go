@@ -435,7 +435,7 @@ func TestCheckoutSaysTheSame(t *testing.T) {
 	values := map[string]string{"QQ_KEEP_RUNS": "7", "OLLAMA_HOST": "mine:1", "QQ_APPROVE": "deny",
 		"QQ_ALLOW": "edit_file", "QQ_WRITABLE": "~/w", "QQ_SEARCH": "brave", "QQ_WEB_ALLOW": "wiki", "QQ_HOME": "state",
 		"QQ_FALLBACK": "extract", "QQ_PRICES": "openai:*=1/2",
-		"QQ_ON_QUOTA": "wait"}
+		"QQ_ON_QUOTA": "wait", "QQ_PLAN": "strict"}
 	for _, s := range Settings() {
 		if s.Checkout != Trusted || s.Family { // of these the members count, see TestFamilies
 			continue

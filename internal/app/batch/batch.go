@@ -17,7 +17,6 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/internal/record"
-	"qq/pkg/event"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -59,8 +58,8 @@ type Runner interface {
 	// Plan lists how the text of a task would be cut and summarized. It is empty if the
 	// text fits the model.
 	Plan(ctx context.Context, t task.Task) ([]string, error)
-	// Planned says what the plan of a batch has to know of a task.
-	planned.Outliner
+	// What the plan of a batch has to know.
+	planned.Runner
 	// Batch runs the tasks and returns when each has a result.
 	Batch(ctx context.Context, b supervisor.Batch) error
 	// History is the record of this run and of earlier runs.
@@ -68,8 +67,6 @@ type Runner interface {
 	// Batch says what is at work, how many tokens the batch has used so far, at any depth, and how many results were
 	// known before.
 	output.Batch
-	// Events is the stream of all events.
-	Events() *event.Stream
 	// Spent reports whether the budget of tokens is used up.
 	Spent() bool
 	// UsedUp says which quotas of servers are used up, so that tasks were not started; "" means none.

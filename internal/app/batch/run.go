@@ -13,7 +13,6 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
 	"qq/pkg/supervisor"
-	"qq/pkg/supervisor/plan"
 	"qq/pkg/task"
 )
 
@@ -28,11 +27,7 @@ type batchRun struct {
 	spool    *taskfile.Spool // the tasks
 	inputs   []string        // files that the tasks come from
 	staffing []staff         // of the tasks
-	survey   planned.Survey  // what they say about the plan
-	writes   map[string]bool // can an agent change files
-	plan     *plan.Plan      // nil if all tasks may run at once
-	root     string          // the working directory
-	atOnce   int             // tasks that may run at once
+	planned  planned.Batch
 	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
 	folders map[string]string
 	to      target
@@ -41,13 +36,15 @@ type batchRun struct {
 
 // dryRun prints the tasks and how long texts would be cut, and runs nothing.
 func (b *batchRun) dryRun(ctx context.Context) error {
-	if b.plan != nil && b.o.format != output.Text && b.o.format != output.JSONL {
-		return b.showPlan()
+	past := b.runner.History()
+	switch {
+	case b.o.format == planned.Mermaid:
+		_, err := b.Out.WriteString(planned.Chart(b.planned.Describe(past)))
+		return output.WriteError(err)
+	case b.o.format == output.JSON && b.planned.Plan != nil:
+		return output.WriteJSON(b.Out, b.planned.Describe(past))
 	}
-	var lines planned.Lines
-	if b.plan != nil {
-		lines = planned.Describe(b.describe())
-	}
+	lines := b.planned.Lines(past)
 	n := 0
 	p := planner{Runner: b.runner, unknown: map[staff]string{}}
 	for t, err := range b.tasks() {
@@ -75,6 +72,9 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+	}
+	if b.o.format != output.Text {
+		return nil
 	}
 	_, err := b.Out.WriteString(command.Printable(lines.Summary))
 	return output.WriteError(err)
@@ -134,7 +134,7 @@ func (b *batchRun) do(ctx context.Context) error {
 	if b.o.bar {
 		hint.Go(func() { b.hintUnfinished(ctx, ended) })
 	}
-	b.announce()
+	b.planned.Announce(b.id, b.runner.History())
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
 		ID: b.id, Tasks: b.tasks(), Count: b.spool.Len(), Results: p,

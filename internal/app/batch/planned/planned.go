@@ -16,30 +16,22 @@ import (
 	"qq/pkg/task"
 )
 
-// Outliner says what a plan has to know of a task.
-type Outliner interface {
-	// Planned returns what t can do, and its targets as real paths.
-	Planned(t task.Task) plan.Task
-	// Root returns the working directory as targets have it.
-	Root() string
-}
-
 // Rules are what flags and settings say about the plan of a batch.
 type Rules struct {
-	Mode   access.Mode
+	Mode   access.Mode // which tasks are held apart
 	Phases bool
 }
 
-// Survey is what is known of the tasks of a batch when all have been looked at.
-type Survey struct {
+// survey is what is known of the tasks of a batch when all have been looked at.
+type survey struct {
 	tasks   int
 	targets bool // a task says what it touches
 	order   bool // a task says what it needs, or how urgent it is
 	writers int
 }
 
-// See takes t into account. writes says that it can change something.
-func (s *Survey) See(t task.Task, writes bool) {
+// see takes t into account. writes says that it can change something.
+func (s *survey) see(t task.Task, writes bool) {
 	s.tasks++
 	s.targets = s.targets || len(t.Targets) > 0
 	s.order = s.order || len(t.Needs) > 0 || t.Priority != 0
@@ -48,29 +40,29 @@ func (s *Survey) See(t task.Task, writes bool) {
 	}
 }
 
-// Plans reports whether the batch is planned.
-func (r Rules) Plans(s Survey) bool {
+// plans reports whether the batch is planned.
+func (r Rules) plans(s survey) bool {
 	return r.Phases || r.Mode == access.Strict || s.order || s.targets && r.Mode != access.Off
 }
 
-// Apart reports whether tasks of the batch that may touch the same paths are held apart.
-func (r Rules) Apart(s Survey) bool {
+// apart reports whether tasks of the batch that may touch the same paths are held apart.
+func (r Rules) apart(s survey) bool {
 	return r.Mode == access.Strict || s.targets && r.Mode != access.Off
 }
 
-// Unplanned says that tasks that can write run at once, though nobody knows what they touch. It returns "" if there are
+// unplanned says that tasks that can write run at once, though nobody knows what they touch. It returns "" if there are
 // no two of them, and if the person has chosen that.
-func (r Rules) Unplanned(s Survey) string {
-	if r.Mode == access.Off || r.Apart(s) || s.writers < 2 {
+func (r Rules) unplanned(s survey) string {
+	if r.Mode == access.Off || r.apart(s) || s.writers < 2 {
 		return ""
 	}
 	return fmt.Sprintf("writers run unplanned: %d of %d tasks can change files, and none has targets "+
 		"(--plan strict runs writers one at a time)", s.writers, s.tasks)
 }
 
-// New plans the tasks of a batch. The error says what is wrong with their needs, their ids, or what they name of other
+// plan plans the tasks of a batch. The error says what is wrong with their needs, their ids, or what they name of other
 // tasks.
-func (r Rules) New(tasks iter.Seq2[task.Task, error], s Survey, of Outliner) (*plan.Plan, error) {
+func (r Rules) plan(tasks iter.Seq2[task.Task, error], s survey, of Runner) (*plan.Plan, error) {
 	var all []plan.Task
 	uses := map[int][]reference.Reference{}
 	for t, err := range tasks {
@@ -82,7 +74,7 @@ func (r Rules) New(tasks iter.Seq2[task.Task, error], s Survey, of Outliner) (*p
 		}
 		all = append(all, of.Planned(t))
 	}
-	p, err := plan.New(all, plan.Options{Phases: r.Phases, Together: !r.Apart(s)})
+	p, err := plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s)})
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,12 @@ type Lines struct {
 	Summary string
 }
 
-// Describe returns the lines of d.
-func Describe(d plan.Description) Lines {
+// Lines returns the plan for people, and nothing if there is none.
+func (b *Batch) Lines(past Past) Lines {
+	if b.Plan == nil {
+		return Lines{}
+	}
+	d := b.Describe(past)
 	return Lines{d.Tasks, strings.Join(summary(d), "\n") + "\n"}
 }
 
@@ -111,8 +115,8 @@ func list(names []string, most int) string {
 	return strings.Join(names, ", ")
 }
 
-// Mermaid returns the plan as a flow chart of Mermaid. Arrows for needs are solid, those for conflicts are dotted.
-func Mermaid(d plan.Description) string {
+// Chart returns the plan as a flow chart of Mermaid. Arrows for needs are solid, those for conflicts are dotted.
+func Chart(d plan.Description) string {
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")
 	at := map[string]int{}
