@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"qq/internal/app/batch"
+	"qq/internal/app/batch/launcher"
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
 	"qq/internal/app/gates"
@@ -149,7 +149,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
-		Launcher: batch.NewLauncher(staffing.Telling{Stager: w.launcher, Desk: w.Desk}),
+		Launcher: launcher.New(staffing.Telling{Stager: w.launcher, Desk: w.Desk}),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
