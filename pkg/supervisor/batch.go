@@ -111,28 +111,16 @@ func (t batchTask) file(r task.Result, err error) { t.end(t.index, r, err) }
 // that they have in common in events, if any. While the agent waits for them, other jobs may use its
 // slot.
 func (h *handle) delegate(ctx context.Context, tasks []task.Task, group string) []task.Result {
-	all := &awaited{gathered{make([]task.Result, 0, len(tasks))}, h}
+	all := &awaited{order.Gathered{List: make([]task.Result, 0, len(tasks))}, h}
 	b := Batch{Results: all, Tasks: Tasks(tasks...), group: group}
 	h.tally.Begin(tasks[0].Part, len(tasks))
 	h.pause(ctx, func() { _ = h.batch(ctx, b, true) }) // what could not be recorded says so in its result
-	return all.results
+	return all.List
 }
-
-// gathered collects the results of a delegation, in input order.
-type gathered struct{ results []task.Result }
-
-// Deliver implements Results.
-func (g *gathered) Deliver(r task.Result) error {
-	g.results = append(g.results, r)
-	return nil
-}
-
-// Done implements Results.
-func (g *gathered) Done(task.Result) {}
 
 // awaited are the results of a delegation of the agent by. How many there are is told.
 type awaited struct {
-	gathered
+	order.Gathered
 	by *handle
 }
 
@@ -237,7 +225,7 @@ func (f *feeder) take() {
 	}
 	index := f.index
 	f.index++
-	t = f.from.s.resolved(t)
+	t = f.from.s.agents.Resolved(t)
 	if res := f.withoutSlot(f.ctx, f.starting, index, t); res != nil {
 		f.end(index, *res, nil)
 		return
