@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"qq/pkg/spelling"
@@ -27,6 +28,9 @@ func (p *Plan) resolve() error {
 				task.Shorten(t.ID, 40), first+1, i+1)
 		}
 		ids[t.ID] = int32(i)
+		if _, err := strconv.Atoi(t.ID); err == nil {
+			p.numeric = true
+		}
 	}
 	p.needs = make([][]int32, len(p.tasks))
 	for i, t := range p.tasks {

@@ -33,6 +33,8 @@ type Options struct {
 	// Phases lets all tasks that gather information end before one starts that changes something.
 	// A task that needs one of the second phase is itself in the second phase.
 	Phases bool
+	// Together lets tasks run at once that may touch the same paths. Only needs and phases count then.
+	Together bool
 }
 
 // Plan is the order of the tasks of a batch. It does not change.
@@ -43,11 +45,13 @@ type Plan struct {
 	order     []int32   // all tasks, each behind those that it waits for
 	position  []int32   // of each task in order
 	second    []bool    // is the task in the second phase; nil without phases
+	together  bool      // see [Options]
+	numeric   bool      // an id is a number
 }
 
 // New plans the tasks. The error names a cycle of needs, an unknown id, or an id that is given twice.
 func New(tasks []Task, o Options) (*Plan, error) {
-	p := &Plan{tasks: tasks}
+	p := &Plan{tasks: tasks, together: o.Together}
 	if err := p.resolve(); err != nil {
 		return nil, err
 	}
@@ -55,6 +59,9 @@ func New(tasks []Task, o Options) (*Plan, error) {
 		return nil, err
 	}
 	p.conflicts = make([][]int32, len(tasks))
+	if p.together {
+		return p, nil
+	}
 	l := linker{tasks: tasks, marks: make([]int32, len(tasks))}
 	for _, i := range p.order {
 		p.conflicts[i] = p.reduce(l.link(i), i, l.marks)

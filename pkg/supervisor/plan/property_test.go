@@ -69,7 +69,7 @@ type checker struct {
 	second    []bool
 }
 
-func newChecker(tasks []Task, phases bool) *checker {
+func newChecker(tasks []Task, o Options) *checker {
 	n := len(tasks)
 	c := &checker{tasks: tasks, second: make([]bool, n)}
 	for range n {
@@ -79,7 +79,7 @@ func newChecker(tasks []Task, phases bool) *checker {
 		for k, other := range tasks {
 			c.needs[i][k] = slices.Contains(t.Needs, other.ID)
 		}
-		c.second[i] = phases && t.Role != Gathers
+		c.second[i] = o.Phases && t.Role != Gathers
 	}
 	for range n { // what needs one of the second phase
 		for i := range tasks {
@@ -100,7 +100,7 @@ func newChecker(tasks []Task, phases bool) *checker {
 			}
 		}
 		for _, k := range c.order {
-			c.conflicts[best][k] = c.touch(best, k)
+			c.conflicts[best][k] = !o.Together && c.touch(best, k)
 		}
 		c.order = append(c.order, best)
 	}
@@ -142,11 +142,11 @@ func (c *checker) mayStart(i int, ended []bool) bool {
 func TestPlan(t *testing.T) {
 	for seed := range uint64(seeds) {
 		r := rand.New(rand.NewPCG(seed, 13))
-		o := Options{Phases: r.IntN(4) == 0}
+		o := Options{Phases: r.IntN(4) == 0, Together: r.IntN(10) == 0}
 		tasks := random(r)
 		p, err := New(tasks, o)
 		require.NoError(t, err, "seed %d", seed)
-		c := newChecker(tasks, o.Phases)
+		c := newChecker(tasks, o)
 		require.Equal(t, c.order, p.Order(), "seed %d", seed)
 		if !waitsFollow(p, c) {
 			t.Fatalf("seed %d: waits of %+v", seed, tasks)

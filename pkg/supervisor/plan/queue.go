@@ -224,7 +224,7 @@ func (q *Queue) repair() {
 		return
 	}
 	above, below := q.reach(q.before), q.reach(q.after)
-	if len(above) > 0 && len(below) > 0 {
+	if len(above) > 0 && len(below) > 0 && !q.plan.together {
 		near := slices.Concat(above, below)
 		slices.SortFunc(near, func(a, b int32) int { return int(q.plan.position[a] - q.plan.position[b]) })
 		isAbove, isBelow := members(above), members(below)
