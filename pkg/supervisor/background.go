@@ -54,7 +54,8 @@ func (h *handle) spawn(ctx context.Context, t task.Task) (task.Child, error) {
 }
 
 // run waits until the child has its lease and a slot, runs it and stores its result. turn is the place of the
-// child in the queue for slots; nil means that it has no lease yet. If the child is cancelled first, it ends without being started.
+// child in the queue for slots; nil means that it has no lease yet. If the child is cancelled first, it ends
+// without being started.
 func (k *kept) run(turn *limits.Turn) {
 	defer k.child.Gone()
 	x, s, queuedAt := k.exec, k.exec.s, time.Now()

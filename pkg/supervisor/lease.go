@@ -28,8 +28,8 @@ func (s *Supervisor) touches(t task.Task) (targets.Effect, []targets.Target) {
 	return effect, s.cfg.Paths.Targets(cmp.Or(t.Dir, t.WorkingDir), t.Targets)
 }
 
-// ask asks for the lease of the job, unless it has done so. group is the same for jobs that are not held apart from each
-// other. wake gets a message if the lease is granted later.
+// ask asks for the lease of the job, unless it has done so. group is the same for jobs that are not held apart from
+// each other. wake gets a message if the lease is granted later.
 func (x *execution) ask(group string, wake chan<- struct{}) *access.Lease {
 	if x.lease == nil && x.s.leases != nil {
 		effect, all := x.s.touches(x.job.Task)

@@ -56,6 +56,7 @@ import (
 	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/order"
 	"qq/pkg/supervisor/targets"
 	"qq/pkg/task"
 )
@@ -239,27 +240,13 @@ func (o *single) file(r task.Result, err error) {
 // delivered. Each task ends before the deadline of ctx.
 func (s *Supervisor) Batch(ctx context.Context, b Batch) error {
 	s.cfg.Events.Emit(event.Event{Type: event.BatchStart, BatchID: b.ID, Depth: s.cfg.Depth, Count: b.Count})
-	counted := &counting{Results: b.Results}
+	counted := &order.Counting{Results: b.Results}
 	b.Results = counted
 	err := s.top(ctx).batch(ctx, b, false)
 	s.cfg.Events.Emit(event.Event{
-		Type: event.BatchComplete, BatchID: b.ID, Depth: s.cfg.Depth, Count: counted.n, FailedTasks: counted.failed,
+		Type: event.BatchComplete, BatchID: b.ID, Depth: s.cfg.Depth, Count: counted.All, FailedTasks: counted.Failed,
 	})
 	return err
-}
-
-// counting passes the results of a batch on and counts them, for the event at its end.
-type counting struct {
-	Results
-	n, failed int
-}
-
-// Deliver implements [Results].
-func (c *counting) Deliver(r task.Result) error {
-	if c.n++; !r.Success {
-		c.failed++
-	}
-	return c.Results.Deliver(r)
 }
 
 // LimitReached returns the first limit of the whole tree that kept an agent from starting a child,
@@ -273,16 +260,6 @@ func (s *Supervisor) Jobs() []jobs.Job { return s.jobs.List() }
 // Cancel ends the job with that execution id together with its descendants. A job that waits for
 // its slot is not started any more. It returns false if there is no such job.
 func (s *Supervisor) Cancel(executionID string) bool { return s.jobs.Cancel(executionID, ErrCancelled) }
-
-// resolved returns t with the name of its agent spelled as in the definition. If there is no such
-// agent, only the defaults of t are filled in.
-func (s *Supervisor) resolved(t task.Task) task.Task {
-	t = t.Normalized()
-	if a, err := s.Agent(t.Agent); err == nil { // else Check and launch say so
-		t.Agent = a.Name
-	}
-	return t
-}
 
 // Agent returns the definition of the agent with that name, registered or temporary.
 func (s *Supervisor) Agent(name string) (agents.Agent, error) { return s.agents.Agent(name) }

@@ -69,6 +69,9 @@ func New(tasks []Task, o Options) (*Plan, error) {
 	return p, nil
 }
 
+// Together reports whether tasks run at once that may touch the same paths: see [Options].
+func (p *Plan) Together() bool { return p.together }
+
 // Len returns the number of tasks.
 func (p *Plan) Len() int { return len(p.tasks) }
 
