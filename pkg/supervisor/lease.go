@@ -60,7 +60,7 @@ func (x *execution) lend() {
 // error says that ctx is done.
 func (x *execution) resume(ctx context.Context) (err error) {
 	if x.lease != nil {
-		x.blocked.Queue(func() { err = x.lease.Resume(ctx) })
+		x.time.Queue(func() { err = x.lease.Resume(ctx) })
 	}
 	return errors.Join(err, x.loan.Resume(ctx, x.job.Depth))
 }

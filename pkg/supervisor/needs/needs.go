@@ -27,10 +27,11 @@ func Check(t task.Task) error {
 	}
 	for _, use := range reference.Find(t.Text) {
 		if !slices.Contains(t.Needs, use.ID) {
+			id := task.Shorten(use.ID, 40)
 			return &task.Error{
 				Status:  task.Misused,
-				Problem: fmt.Sprintf("the task uses the result of %q, which is not in its needs", task.Shorten(use.ID, 40)),
-				Hint:    fmt.Sprintf("add %q to its needs", task.Shorten(use.ID, 40)),
+				Problem: fmt.Sprintf("the task uses the result of %q, which is not in its needs", id),
+				Hint:    fmt.Sprintf("add %q to its needs", id),
 			}
 		}
 	}
@@ -124,7 +125,8 @@ func cut(text string, limit int) string {
 	}
 	runes := []rune(text)
 	head := (limit + 1) / 2
-	return string(runes[:head]) + fmt.Sprintf("\n[Output truncated at %d chars]\n[%d characters left out]\n", limit, n-limit) +
+	note := fmt.Sprintf("\n[Output truncated at %d chars]\n[%d characters left out]\n", limit, n-limit)
+	return string(runes[:head]) + note +
 		string(runes[n-(limit-head):])
 }
 
