@@ -126,7 +126,14 @@ func (t batchTask) file(r task.Result, err error) { t.end(t.index, r, err) }
 // slot.
 func (h *handle) delegate(ctx context.Context, tasks []task.Task, group string) []task.Result {
 	all := &awaited{order.Gathered{List: make([]task.Result, 0, len(tasks))}, h}
-	b := Batch{Results: all, Tasks: Tasks(tasks...), group: group}
+	planned, err := h.plan(tasks)
+	if err != nil {
+		for _, t := range tasks {
+			all.List = append(all.List, t.Fail(err))
+		}
+		return all.List
+	}
+	b := Batch{Results: all, Tasks: Tasks(tasks...), Plan: planned, group: group}
 	h.tally.Begin(tasks[0].Part, len(tasks))
 	h.pause(ctx, func() { _ = h.batch(ctx, b, true) }) // what could not be recorded says so in its result
 	return all.List

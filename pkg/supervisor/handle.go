@@ -17,6 +17,7 @@ import (
 	"qq/pkg/supervisor/changes"
 	"qq/pkg/supervisor/family"
 	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/needs"
 	"qq/pkg/supervisor/tally"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -84,16 +85,20 @@ func (h *handle) parent() *handle {
 // the others. The results are in the order of tasks.
 func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	results := make([]task.Result, len(tasks))
+	granted := make([]task.Task, len(tasks))
+	for i, t := range tasks {
+		var refused *task.Result
+		if granted[i], refused = h.grant(ctx, t); refused != nil {
+			results[i] = *refused
+		}
+	}
+	needs.Deprive(granted, results)
 	var allowed []task.Task
 	var at []int
-	for i, t := range tasks {
-		granted, refused := h.grant(ctx, t)
-		if refused != nil {
-			results[i] = *refused
-			results[i].Index = i
-			continue
+	for i, t := range granted {
+		if results[i].Index = i; results[i].Status == "" {
+			allowed, at = append(allowed, t), append(at, i)
 		}
-		allowed, at = append(allowed, granted), append(at, i)
 	}
 	if len(allowed) == 0 {
 		return results // without lending and taking back a slot
@@ -271,6 +276,10 @@ func (h *handle) Send(_ context.Context, to, text string) error {
 // this child.
 func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	granted, refused := h.grant(ctx, t)
+	if len(t.Needs) > 0 {
+		return task.Child{}, task.Hinted("wait for those first, or give all to run_parallel_tasks",
+			"a child in the background cannot need other tasks")
+	}
 	if refused != nil && refused.Status == task.Refused {
 		return task.Child{}, &tool.RefusedError{Tool: "spawn_agent", Reason: refused.Err()}
 	}

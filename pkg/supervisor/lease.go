@@ -9,6 +9,8 @@ import (
 	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/lease"
+	"qq/pkg/supervisor/needs"
+	"qq/pkg/supervisor/plan"
 	"qq/pkg/supervisor/targets"
 	"qq/pkg/task"
 )
@@ -63,4 +65,25 @@ func (x *execution) resume(ctx context.Context) (err error) {
 		x.time.Queue(func() { err = x.lease.Resume(ctx) })
 	}
 	return errors.Join(err, x.loan.Resume(ctx, x.job.Depth))
+}
+
+// plan returns the plan of the tasks that the agent delegates. It is nil if none of them says what it needs or touches:
+// they start as they come, held apart by their leases alone.
+func (h *handle) plan(tasks []task.Task) (*plan.Plan, error) {
+	apart := h.s.leases != nil
+	if !slices.ContainsFunc(tasks, func(t task.Task) bool {
+		return len(t.Needs) > 0 || t.Priority != 0 || apart && len(t.Targets) > 0
+	}) {
+		return nil, nil
+	}
+	all := make([]plan.Task, len(tasks))
+	for i, t := range tasks {
+		all[i] = plan.Task{ID: t.ID, Agent: t.Agent, Needs: t.Needs, Priority: t.Priority}
+		all[i].Effect, all[i].Targets = h.s.touches(t)
+		if len(all[i].Targets) == 0 && h.exec != nil {
+			all[i].Targets = h.exec.lease.Targets() // what it may touch, it has from its parent
+		}
+	}
+	p, err := plan.New(all, plan.Options{Together: !apart})
+	return p, cmp.Or(err, needs.Check(tasks...))
 }
