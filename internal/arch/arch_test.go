@@ -62,7 +62,7 @@ var floors = [][]string{
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote", "internal/isolate",
 	},
-	{"internal/app/batch/launcher", "pkg/childproc", "internal/agent", "internal/models",
+	{"internal/app/batch/launcher", "internal/app/scope", "pkg/childproc", "internal/agent", "internal/models",
 		"internal/app/admin", "internal/app/batch",
 		"internal/app/guides",
 		"internal/app/definitions", "internal/app/permissions",
