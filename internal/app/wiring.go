@@ -21,6 +21,7 @@ import (
 	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
 	"qq/internal/app/outline"
+	"qq/internal/app/scope"
 	"qq/internal/app/scratch"
 	"qq/internal/app/staffing"
 	"qq/internal/approval"
@@ -148,11 +149,11 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	})
 	s := supervisor.Config{
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
-		Plan:   access.Mode(set.Plan),
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Launcher: launcher.New(staffing.Telling{Stager: w.launcher, Desk: w.Desk}),
-		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
+		Plan:     access.Mode(set.Plan), Paths: scope.New(cfg.Dir), Denied: cfg.Policy.Denied(),
+		Notes: notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
 			Events: w.stream,

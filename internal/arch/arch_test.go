@@ -63,7 +63,7 @@ var floors = [][]string{
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote", "internal/isolate",
 	},
 	{"pkg/childproc", "internal/agent", "internal/models", "internal/app/admin", "internal/app/batch",
-		"internal/app/guides", "internal/app/batch/launcher",
+		"internal/app/guides", "internal/app/batch/launcher", "internal/app/scope",
 		"internal/app/definitions", "internal/app/permissions",
 		"internal/app/runs", "internal/app/signals"},
 	{"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates",

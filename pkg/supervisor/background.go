@@ -24,7 +24,7 @@ func (k *kept) ended(*task.Result) {}
 func (k *kept) file(r task.Result, _ error) { k.child.Settle(r) }
 
 // Waits implements [family.Job].
-func (k *kept) Waits() bool { return k.exec.idle.Paused() }
+func (k *kept) Waits() bool { return k.exec.time.Idle().Paused() }
 
 // Cancel implements [family.Job].
 func (k *kept) Cancel(cause error) { k.exec.cancel(cause) }

@@ -40,8 +40,8 @@ type Batch struct {
 	// results are known.
 	Past Past
 
-	// Plan is the plan of the tasks, which are all read before the first one starts; nil starts them as they come. Needs
-	// and priorities only count with a plan.
+	// Plan is the plan of the tasks, which are all read before the first one starts; nil starts them as they come.
+	// Needs and priorities only count with a plan.
 	Plan *plan.Plan
 
 	group string // see [task.Job.Group]
@@ -126,7 +126,14 @@ func (t batchTask) file(r task.Result, err error) { t.end(t.index, r, err) }
 // slot.
 func (h *handle) delegate(ctx context.Context, tasks []task.Task, group string) []task.Result {
 	all := &awaited{order.Gathered{List: make([]task.Result, 0, len(tasks))}, h}
-	b := Batch{Results: all, Tasks: Tasks(tasks...), group: group}
+	planned, err := h.plan(tasks)
+	if err != nil {
+		for _, t := range tasks {
+			all.List = append(all.List, t.Fail(err))
+		}
+		return all.List
+	}
+	b := Batch{Results: all, Tasks: Tasks(tasks...), Plan: planned, group: group}
 	h.tally.Begin(tasks[0].Part, len(tasks))
 	h.pause(ctx, func() { _ = h.batch(ctx, b, true) }) // what could not be recorded says so in its result
 	return all.List
@@ -150,8 +157,8 @@ func (a *awaited) Done(task.Result) {
 	}
 }
 
-// agenda has the tasks of a batch that have not started: a [plan.Agenda] those of a planned batch, a [plan.Stream] those
-// of any other one.
+// agenda has the tasks of a batch that have not started: a [plan.Agenda] those of a planned batch, a [plan.Stream]
+// those of any other one.
 type agenda interface {
 	// Next takes the task that comes next. ok is false if none can start now.
 	Next() (i int, ok bool)
@@ -167,7 +174,8 @@ type agenda interface {
 	Err() error
 	// Needed returns the results that a task needs.
 	Needed(i int) []task.Result
-	// End says that a task has ended, or is not started. It returns the results of tasks that are skipped because of that.
+	// End says that a task has ended, or is not started. It returns the results of tasks that are skipped because of
+	// that.
 	End(i int, r task.Result) []task.Result
 }
 
@@ -278,7 +286,7 @@ func (f *feeder) accept(i int, t task.Task) *queued {
 	return &queued{x: x, queuedAt: time.Now()}
 }
 
-// leave takes the first k tasks out of ahead that are not to come back.
+// leave forgets a task that starts or has ended.
 func (f *feeder) leave(r *queued) {
 	delete(f.kept, r.x.job.Index)
 	f.ahead = slices.DeleteFunc(f.ahead, func(o *queued) bool { return o == r })
@@ -291,8 +299,8 @@ func (f *feeder) refuse(r *queued) {
 	f.end(r.x.job.Index, f.notStarted(f.ctx, r.x), nil)
 }
 
-// turn takes a slot and starts the task that comes first and that can start, or waits until one may. If the first task is
-// not to start any more, it gets its result.
+// turn takes a slot and starts the task that comes first and that can start, or waits until one may. If the first task
+// is not to start any more, it gets its result.
 func (f *feeder) turn() {
 	first := f.ahead[0]
 	if f.slot(first.x) != nil {
@@ -323,8 +331,8 @@ func (f *feeder) turn() {
 // leases.
 const maxPassed = 1000
 
-// pick returns the task that comes first of those that need not wait for their servers and have their leases. If there is
-// none, it returns how long to wait; 0 is until something has changed.
+// pick returns the task that comes first of those that need not wait for their servers and have their leases. If there
+// is none, it returns how long to wait; 0 is until something has changed.
 func (f *feeder) pick() (next *queued, wait time.Duration) {
 	for _, r := range f.ahead {
 		f.agenda.Return(r.x.job.Index)
@@ -362,8 +370,8 @@ func (b *batch) apart() string {
 	return "unplanned " + b.ID
 }
 
-// sleep waits until a task has ended, has its lease or was cancelled, until no task may start any more, or for the time
-// wait, if that is not 0.
+// sleep waits until a task has ended, has its lease or was cancelled, until no task may start any more, or for the
+// time wait, if that is not 0.
 func (f *feeder) sleep(wait time.Duration) {
 	var late <-chan time.Time
 	if wait > 0 {
@@ -387,8 +395,8 @@ func (b *batch) poke() {
 	}
 }
 
-// settled tells the agenda that the task at index i has ended, or is not started. Tasks that are skipped because of that
-// get their results.
+// settled tells the agenda that the task at index i has ended, or is not started. Tasks that are skipped because of
+// that get their results.
 func (b *batch) settled(i int, r task.Result) {
 	for _, skipped := range b.agenda.End(i, r) {
 		b.end(skipped.Index, skipped, nil)

@@ -213,7 +213,7 @@ func TestGiveBack(t *testing.T) {
 			},
 			"child": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				sleep(ctx, 30*time.Second)
-				p.(*handle).giveBack(time.Hour)
+				p.(*handle).exec.time.GiveBack(time.Hour)
 				return job.Ended(task.Completed, "")
 			},
 		})
@@ -243,7 +243,7 @@ func TestOnlyWhoWaitsIsGivenBack(t *testing.T) {
 			},
 			"child": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				sleep(ctx, 40*time.Second)
-				p.(*handle).giveBack(40 * time.Second)
+				p.(*handle).exec.time.GiveBack(40 * time.Second)
 				return job.Ended(task.Completed, "")
 			},
 		})
@@ -272,7 +272,7 @@ func TestGivenBackOnce(t *testing.T) {
 			"child": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				for range 2 {
 					sleep(ctx, 10*time.Second)
-					p.(*handle).giveBack(6 * time.Second)
+					p.(*handle).exec.time.GiveBack(6 * time.Second)
 				}
 				return job.Ended(task.Completed, "")
 			},

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"qq/pkg/supervisor/lease"
+	"qq/pkg/supervisor/targets"
 )
 
 // Mode says which jobs are held apart.
@@ -98,6 +99,14 @@ func (l *Lease) Granted() bool {
 	l.tree.mu.Lock()
 	defer l.tree.mu.Unlock()
 	return l.own.Held()
+}
+
+// Targets returns what the job may touch. None means anything.
+func (l *Lease) Targets() []targets.Target {
+	if l == nil {
+		return nil
+	}
+	return l.own.Targets()
 }
 
 // Await waits until the lease is granted. An error says that ctx is done.

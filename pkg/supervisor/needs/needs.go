@@ -20,21 +20,45 @@ import (
 	"qq/pkg/task"
 )
 
-// Check returns what is wrong with what t names of other tasks, or nil. A task that needs nothing names nothing.
-func Check(t task.Task) error {
-	if len(t.Needs) == 0 {
-		return nil
-	}
-	for _, use := range reference.Find(t.Text) {
-		if !slices.Contains(t.Needs, use.ID) {
+// Check returns what is wrong with what the tasks of a batch name of each other, or nil. In a task that needs nothing,
+// a name that no task has is no reference.
+func Check(tasks ...task.Task) error {
+	for i, t := range tasks {
+		for _, use := range reference.Find(t.Text) {
+			known := slices.ContainsFunc(tasks, func(o task.Task) bool { return o.ID == use.ID })
+			if slices.Contains(t.Needs, use.ID) || len(t.Needs) == 0 && !known {
+				continue
+			}
+			id := task.Shorten(use.ID, 40)
 			return &task.Error{
 				Status:  task.Misused,
-				Problem: fmt.Sprintf("the task uses the result of %q, which is not in its needs", task.Shorten(use.ID, 40)),
-				Hint:    fmt.Sprintf("add %q to its needs", task.Shorten(use.ID, 40)),
+				Problem: fmt.Sprintf("task %d uses the result of %q, which is not in its needs", i+1, id),
+				Hint:    fmt.Sprintf("add %q to its needs", id),
 			}
 		}
 	}
 	return nil
+}
+
+// Deprive gives a result to each task that needs one that is not run. results are those of tasks; the ones that are
+// known have a status, and are no successes.
+func Deprive(tasks []task.Task, results []task.Result) {
+	lost := map[string]bool{}
+	for again := true; again; {
+		again = false
+		for i, t := range tasks {
+			if results[i].Status == "" {
+				at := slices.IndexFunc(t.Needs, func(id string) bool { return lost[id] })
+				if at < 0 {
+					continue
+				}
+				results[i] = t.Ended(task.Skipped, fmt.Sprintf("needs %s, which is not run", t.Needs[at]))
+			}
+			if t.ID != "" && !lost[t.ID] {
+				lost[t.ID], again = true, true
+			}
+		}
+	}
 }
 
 // Fill returns t with the results that it needs, given in the order of its Needs. A part of a structured result has at
@@ -50,15 +74,16 @@ func Fill(t task.Task, results []task.Result, limit int) (task.Task, error) {
 		}
 	}
 	t.Needed = digest(results)
-	if err := Check(t); err != nil {
-		return t, err
-	}
 	var text, context strings.Builder
 	context.WriteString(t.Context)
 	last := 0
 	given := map[string]bool{}
 	for _, use := range reference.Find(t.Text) {
-		r := results[slices.IndexFunc(results, func(r task.Result) bool { return r.ID == use.ID })]
+		at := slices.IndexFunc(results, func(r task.Result) bool { return r.ID == use.ID })
+		if at < 0 {
+			continue // see Check
+		}
+		r := results[at]
 		name, content := "output of "+use.ID, r.Output
 		if use.Field != "" {
 			name = use.Field + " of " + use.ID
@@ -124,7 +149,8 @@ func cut(text string, limit int) string {
 	}
 	runes := []rune(text)
 	head := (limit + 1) / 2
-	return string(runes[:head]) + fmt.Sprintf("\n[Output truncated at %d chars]\n[%d characters left out]\n", limit, n-limit) +
+	note := fmt.Sprintf("\n[Output truncated at %d chars]\n[%d characters left out]\n", limit, n-limit)
+	return string(runes[:head]) + note +
 		string(runes[n-(limit-head):])
 }
 
