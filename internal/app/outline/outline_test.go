@@ -23,7 +23,9 @@ func TestPlanned(t *testing.T) {
 	o := New(agents.Load(nil), dir, false, []string{"web_fetch"})
 	assert.Equal(t, dir, o.Root())
 
-	p := o.Planned(task.Task{ID: "x", Agent: "Coder", Targets: []string{"./src//a.go"}, Needs: []string{"y"}, Priority: 3})
+	p := o.Planned(task.Task{
+		ID: "x", Agent: "Coder", Targets: []string{"./src//a.go"}, Needs: []string{"y"}, Priority: 3,
+	})
 	assert.Equal(t, plan.Task{
 		ID: "x", Agent: "coder", Role: agents.Modifying, Effect: targets.Writes, Needs: []string{"y"}, Priority: 3,
 		Targets: []targets.Target{targets.Literal(dir+"/src/a.go", false).AsFile()},

@@ -1,6 +1,10 @@
 package planned
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,15 +20,16 @@ import (
 	"qq/pkg/task"
 )
 
-// runner knows two agents: "writer", and any other one only reads.
+// runner knows agents that write, writer and coder. Any other one only reads.
 type runner struct{ events *event.Stream }
 
 func (r runner) Root() string          { return "/root" }
 func (r runner) Events() *event.Stream { return r.events }
 
 func (r runner) Planned(t task.Task) plan.Task {
-	p := plan.Task{ID: t.ID, Agent: t.Agent, Effect: targets.Reads, Role: plan.Gathers, Needs: t.Needs, Priority: t.Priority}
-	if t.Agent == "writer" {
+	p := plan.Task{ID: t.ID, Agent: t.Agent, Effect: targets.Reads, Role: plan.Gathers}
+	p.Needs, p.Priority = t.Needs, t.Priority
+	if t.Agent == "writer" || t.Agent == "coder" {
 		p.Effect, p.Role = targets.Writes, ""
 	}
 	for _, text := range t.Targets {
@@ -35,7 +40,7 @@ func (r runner) Planned(t task.Task) plan.Task {
 
 // Usual implements Past.
 func (r runner) Usual([]string) map[string]time.Duration {
-	return map[string]time.Duration{"writer": 90 * time.Second}
+	return map[string]time.Duration{"writer": 90 * time.Second, "coder": 95 * time.Second}
 }
 
 // arranged returns the batch of tasks, and its plan if it has one.
@@ -198,4 +203,32 @@ func TestAnnounce(t *testing.T) {
 	b.Plan = nil
 	b.Announce("batch", with)
 	assert.Len(t, s.events, 2)
+}
+
+// TestPage: the plan that docs/plan.md shows is that of its tasks.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "plan.md"))
+	require.NoError(t, err)
+	block := func(kind string) string {
+		_, rest, _ := strings.Cut(string(page), "```"+kind+"\n")
+		text, _, _ := strings.Cut(rest, "```\n")
+		return text
+	}
+	var tasks []task.Task
+	for line := range strings.Lines(block("json")) {
+		var one task.Task
+		require.NoError(t, json.Unmarshal([]byte(line), &one))
+		tasks = append(tasks, one)
+	}
+	b := arranged(t, Rules{}, tasks...)
+	b.Jobs = 5
+	lines := b.Lines(runner{})
+	text := ""
+	for i, one := range tasks {
+		text += fmt.Sprintf("%d\t%s\t%s\n", i+1, one.Agent, one.Text)
+		for _, wait := range lines.Waits(i) {
+			text += "\t" + wait + "\n"
+		}
+	}
+	assert.Equal(t, block("text"), text+lines.Summary)
 }
