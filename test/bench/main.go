@@ -100,6 +100,7 @@ func rows() []row {
 		{"cache", measureCache},
 		{"queue", measureQueue},
 		{"breaker", measureBreaker},
+		{"plan", measurePlan},
 	}
 }
 

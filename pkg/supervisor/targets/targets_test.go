@@ -355,7 +355,7 @@ func TestBlocks(t *testing.T) {
 			}
 		}
 		prefix, n, before := rapid.StringMatching("[a-c]{0,2}").Draw(t, "prefix"), 0, ""
-		b.each(prefix, func(s string) {
+		b.each(prefix, "", func(s string) {
 			if !have[s] || s <= before || !strings.HasPrefix(s, prefix) {
 				t.Fatalf("%q after %q", s, before)
 			}

@@ -5,6 +5,7 @@
 package planned
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 
@@ -67,35 +68,17 @@ func (r Rules) unplanned(s survey) string {
 // tasks.
 func (r Rules) plan(tasks iter.Seq2[task.Task, error], s survey, of Runner) (*plan.Plan, error) {
 	var all []plan.Task
-	named := map[string]int{} // of results that tasks without needs name: the number of the first such task
+	var texts []task.Task // what the tasks name of each other
 	for t, err := range tasks {
-		if err == nil {
-			err = needs.Check(t)
-		}
 		if err != nil {
-			return nil, fmt.Errorf("task %d: %w", len(all)+1, err)
+			return nil, err
 		}
 		all = append(all, of.Planned(t))
-		for _, use := range reference.Find(t.Text) {
-			if named[use.ID] == 0 && len(t.Needs) == 0 {
-				named[use.ID] = len(all)
-			}
+		if len(reference.Find(t.Text)) == 0 {
+			t.Text = ""
 		}
+		texts = append(texts, task.Task{ID: t.ID, Text: t.Text, Needs: t.Needs})
 	}
-	if err := unneeded(all, named); err != nil {
-		return nil, err
-	}
-	return plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s)})
-}
-
-// unneeded returns an error if a task that needs nothing names the result of another task of the batch. What is the id
-// of no task is text like any other.
-func unneeded(tasks []plan.Task, named map[string]int) error {
-	for _, t := range tasks {
-		if n := named[t.ID]; n > 0 && t.ID != "" {
-			return task.Hinted(fmt.Sprintf("add %q to its needs", t.ID),
-				"task %d: the task uses the result of %q, which is not in its needs", n, task.Shorten(t.ID, 40))
-		}
-	}
-	return nil
+	p, err := plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s)})
+	return p, cmp.Or(err, needs.Check(texts...))
 }
