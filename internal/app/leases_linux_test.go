@@ -208,8 +208,8 @@ func TestPlanIsStopped(t *testing.T) {
 	assert.NotContains(t, w.content("log"), "begin w2")
 }
 
-// A diamond of needs: each task has what it needs in its context. A failed need skips the rest, with the chain; a resume
-// runs what is missing, and again what needs something else now.
+// A diamond of needs: each task has what it needs in its context. A failed need skips the rest, with the chain; a
+// resume runs what is missing, and again what needs something else now.
 func TestNeeds(t *testing.T) {
 	w, server := newServedWorld(t, obedient)
 	diamond := []task.Task{
