@@ -118,8 +118,8 @@ func (q *Queue) Next() (i int, ok bool) {
 	return int(at), true
 }
 
-// Return puts back the task at index i, which [Queue.Next] took and which did not start. No priority has been passed. Of
-// several tasks, the one that was taken last comes first.
+// Return puts back the task at index i, which [Queue.Next] took and which did not start. No priority has been passed.
+// Of several tasks, the one that was taken last comes first.
 func (q *Queue) Return(i int) {
 	if q.state[i] != taken {
 		return
