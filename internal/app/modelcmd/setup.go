@@ -155,7 +155,7 @@ func (s configuring) adopt(c *cli.Context, p proposal, limit time.Duration) erro
 			return err
 		}
 	}
-	t, err := s.try(ctx, p.model, limit, true, checkPrinter{s.commands, true})
+	t, err := s.try(ctx, p.model, limit, true, checkPrinter{commands: s.commands, shown: true})
 	if err != nil {
 		problem, hint := task.Explain(p.blame(err))
 		return &task.Error{Status: task.StatusOf(err), Problem: "nothing is written: " + problem, Hint: hint, Err: err}
