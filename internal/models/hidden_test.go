@@ -12,8 +12,8 @@ import (
 	"qq/pkg/task"
 )
 
-// TestHiddenThinking: what a model thinks is paid, also if its server does not send it. A count that no model can reach is
-// not believed.
+// TestHiddenThinking: what a model thinks is paid, also if its server does not send it. A count that no model can
+// reach is not believed.
 func TestHiddenThinking(t *testing.T) {
 	for counted, want := range map[int]int{20_002: 20_002, 1e9: 1} {
 		s := serverOf(t, servers.OpenAI, map[string]string{

@@ -13,8 +13,8 @@ const maxWord = 64
 func Nearest(word string, known []string) string {
 	best, least := "", 4
 	for _, k := range known {
-		short := min(len(word), len(k))
-		if d := Distance(word, k); d < least && d <= max(1, (short+1)/3) && (d == 0 || short > 1 && len(word)+len(k) > 4) {
+		short, long := min(len(word), len(k)), max(len(word), len(k))
+		if d := Distance(word, k); d < least && d <= max(1, (short+1)/3) && (d == 0 || short > 1 && long > 2) {
 			best, least = k, d
 		}
 	}
