@@ -251,8 +251,15 @@ func TestModelsTest(t *testing.T) {
 		assert.Equal(t, c.code, e.code, name)
 		assert.Equal(t, 1, strings.Count(e.out, "\n"), "%s: one document: %s", name, e.out)
 	}
+	w, _ := newServedWorld(t)
+	w.set("QQ_MODEL=auto")
+	assert.Contains(t, w.run("models", "test").errors, "the model of a run is ollama:", "not: auto")
+	spent := standin.Start(t, standin.Faulty("/v1/chat/completions", standin.Fault{Status: 402, Error: "pay"}))
+	w.set("QQ_SERVER_lab=openai " + spent.URL + "/v1")
+	assert.Contains(t, w.run("models", "test", "lab:"+standin.DefaultModel).errors,
+		"\n  hint: look at your plan and balance there, or take another model\n", "it has no flag --on-quota")
 	server := standin.Start(t, standin.Faulty("/api/chat", standin.Fault{Break: standin.Stall}))
-	w := newWorld(t)
+	w = newWorld(t)
 	w.set("OLLAMA_HOST=" + server.URL)
 	began := time.Now()
 	e := w.run("models", "test", "ollama:stand-in", "--timeout", "1")
