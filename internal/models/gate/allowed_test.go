@@ -130,6 +130,74 @@ func TestProbe(t *testing.T) {
 	})
 }
 
+// TestProbeFails: a request that did not reach the server found out nothing, so the next one goes alone, too.
+func TestProbeFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 4, Probe: true})
+		first := enter(t, g, 1)[0]
+		second, third := line(t.Context(), g), line(t.Context(), g)
+		first.Leave(refused)
+		o := <-second
+		require.NoError(t, o.err)
+		assert.True(t, waits(third))
+		o.permit.Active()
+		assert.NoError(t, (<-third).err)
+	})
+}
+
+// TestSharedKey: who shares a key with others sends no more requests than the server says are left, though it would
+// allow more on the whole.
+func TestSharedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 8})
+		left := llm.Allowance{Requests: llm.Meter{Limit: 60, Left: 2, Reset: time.Minute}}
+		p := enter(t, g, 1)[0]
+		p.Allowed(left)
+		p.Leave(good)
+		two := enter(t, g, 2)
+		assert.Nil(t, g.Try("m", nil), "none is left")
+		assert.Equal(t, time.Minute, g.Ready("m"))
+		for _, p := range two {
+			p.Leave(good)
+		}
+		time.Sleep(time.Minute)
+		three := enter(t, g, 3)
+		three[0].Allowed(left)
+		assert.Nil(t, g.Try("m", nil), "two are on their way")
+		assert.Equal(t, time.Minute, g.Ready("m"))
+	})
+}
+
+// TestUnnamedLimit: a server that does not name its limit allows at least the requests that it said were left, and the
+// one that it answered. It is kept to that.
+func TestUnnamedLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 8})
+		enter(t, g, 1)[0].Allowed(llm.Allowance{Requests: llm.Meter{Left: 1, Reset: time.Second}})
+		enter(t, g, 1)
+		time.Sleep(time.Second)
+		enter(t, g, 1)
+		assert.Nil(t, g.Try("m", nil), "two are on their way")
+	})
+}
+
+// TestCancelledCounts: a request that was cancelled may have reached the server, which counts it.
+func TestCancelledCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 8})
+		p := enter(t, g, 1)[0]
+		p.Allowed(llm.Allowance{Requests: llm.Meter{Limit: 3, Left: 2, Reset: time.Second}})
+		p.Leave(good)
+		time.Sleep(time.Second)
+		for _, p := range enter(t, g, 3) {
+			p.Leave(llm.Report{Cancelled: true})
+		}
+		assert.Nil(t, g.Try("m", nil))
+		time.Sleep(time.Second)
+		assert.NotNil(t, g.Try("m", nil))
+	})
+}
+
 // TestHostileAllowance: what a child makes up holds its server back for an hour at most.
 func TestHostileAllowance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -196,6 +264,7 @@ func TestQuotaIsProbed(t *testing.T) {
 		m := &model{ends: []error{quota(time.Minute), quota(time.Minute), quota(time.Minute), quota(time.Minute),
 			quota(time.Minute), quota(time.Minute)}}
 		b := Retrying(m, "m", entry{g}, Policy{})
+		start := time.Now()
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
@@ -204,7 +273,8 @@ func TestQuotaIsProbed(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		assert.Len(t, m.sent, 6+4, "four were under way at first, then one in each minute")
+		assert.Len(t, m.sent, 6+4, "four were under way at first")
+		assert.Equal(t, 3*time.Minute, time.Since(start), "then one was sent in each minute")
 	})
 }
 
