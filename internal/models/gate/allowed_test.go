@@ -374,7 +374,7 @@ func TestBusyForLong(t *testing.T) {
 		assert.Zero(t, waited, "a later one")
 		others.Wait()
 		waited, err = chat(t, NewGate(Config{MaxInFlight: 1}), true, busy)
-		demand(t, err, llm.Busy)
+		assert.EqualError(t, demand(t, err, llm.Busy), "slow down")
 		assert.Zero(t, waited, "the one that was told so")
 		waited, err = chat(t, NewGate(Config{MaxInFlight: 1}), false, busy)
 		require.NoError(t, err)
@@ -382,6 +382,16 @@ func TestBusyForLong(t *testing.T) {
 		waited, err = chat(t, NewGate(Config{MaxInFlight: 1, OnQuota: QuotaWait}), true, quota(30*time.Minute))
 		require.NoError(t, err)
 		assert.Equal(t, 30*time.Minute, waited, "a person wants to wait")
+		g = NewGate(Config{MaxInFlight: 3, Retries: 2})
+		for _, p := range enter(t, g, 3) {
+			p.Leave(refused)
+		}
+		time.Sleep(openFor - 10*time.Second)
+		for _, hasty := range []bool{true, false} {
+			waited, err = chat(t, g, hasty)
+			assert.Equal(t, hasty, err != nil)
+			assert.Equal(t, hasty, waited == 0, "for an open breaker: %v", waited)
+		}
 	})
 }
 
