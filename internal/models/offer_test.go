@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,7 +152,9 @@ func TestAutoOrder(t *testing.T) {
 	ollama := standin.Start(t)
 	here, unnamed := serverOf(t, servers.OpenAI, list), serverOf(t, servers.OpenAI, list)
 	unnamed.Own = false
-	far := servers.Server{Name: "far", Kind: servers.OpenAI, URL: "http://192.0.2.1/v1", Own: true}
+	far := here // it would answer, but its name does not say that it is on this machine
+	far.Name, far.URL = "far", strings.Replace(here.URL, "127.0.0.1", "localhost.", 1)
+	require.NotEqual(t, here.URL, far.URL)
 	empty := serverOf(t, servers.OpenAI, map[string]string{"/v1/models": `{"data":[]}`})
 	for name, c := range map[string]struct {
 		ollama  string
