@@ -111,6 +111,14 @@ func TestFallbackThatSeesNothing(t *testing.T) {
 	lines := jsonLines(t, e.out)
 	assert.Equal(t, "spare:stand-in", lines[0]["model"])
 	assert.Equal(t, "sees:stand-in", lines[1]["model"])
+	spare.Forget()
+	busy := standin.Start(t, standin.Models(standin.Model{
+		Name: standin.DefaultModel, Capabilities: []string{"completion", "tools", "vision"},
+	}))
+	busy.Strike(standin.Rule{Fault: standin.Fault{Status: 503}})
+	e = w.with("OLLAMA_HOST="+busy.URL).run("--json", "--image", "a.png", "what is this?")
+	assert.Equal(t, "sees:stand-in", e.result(t).Model, "also if the first model is busy: %s", e.errors)
+	assert.Empty(t, spare.Chats())
 }
 
 // TestFallbackByClass: a quota that is used up is a reason to ask another model, whatever is said about quotas. What a

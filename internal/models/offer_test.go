@@ -1,10 +1,10 @@
 package models
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -152,9 +152,7 @@ func TestAutoOrder(t *testing.T) {
 	ollama := standin.Start(t)
 	here, unnamed := serverOf(t, servers.OpenAI, list), serverOf(t, servers.OpenAI, list)
 	unnamed.Own = false
-	far := here // it would answer, but its name does not say that it is on this machine
-	far.Name, far.URL = "far", strings.Replace(here.URL, "127.0.0.1", "localhost.", 1)
-	require.NotEqual(t, here.URL, far.URL)
+	far := servers.Server{Name: "far", Kind: servers.OpenAI, URL: "http://192.0.2.1/v1", Own: true}
 	empty := serverOf(t, servers.OpenAI, map[string]string{"/v1/models": `{"data":[]}`})
 	for name, c := range map[string]struct {
 		ollama  string
@@ -175,7 +173,7 @@ func TestAutoOrder(t *testing.T) {
 		told := ""
 		note := noted(func(format string, args ...any) { told += fmt.Sprintf(format, args...) })
 		r := &Resolver{Servers: append(c.others, servers.Server{Name: "ollama", Kind: servers.Ollama, URL: c.ollama}),
-			Run: Auto, Notes: note, Warnings: note, Strict: c.strict, Verbose: c.verbose}
+			Run: Auto, Notes: note, Warnings: note, Strict: c.strict, Verbose: c.verbose, Keys: near{t}}
 		began := time.Now()
 		m, err := r.Resolve(t.Context(), "")
 		require.NoError(t, err, name)
@@ -186,6 +184,14 @@ func TestAutoOrder(t *testing.T) {
 			assert.Empty(t, m.Remote, "it is on this machine")
 		}
 	}
+}
+
+// near has no keys, and must not be asked for that of a server elsewhere: who asks for one is about to use it.
+type near struct{ *testing.T }
+
+func (t near) Key(_ context.Context, s servers.Server) (string, error) {
+	assert.True(t, s.IsHere(), "%s is asked", s.Name)
+	return "", nil
 }
 
 // TestOffersWithKey: look-ups at a named Ollama server carry its key, as chats do.
