@@ -37,8 +37,8 @@ func TestTaskStatus(t *testing.T) {
 	}
 }
 
-// TestElsewhere: another model is asked if the server cannot be had, and not if it answered in whatever way. What passes
-// is sent again.
+// TestElsewhere: another model is asked if the server cannot be had, and not if it answered, in whatever way. What
+// passes is sent again.
 func TestElsewhere(t *testing.T) {
 	for kind, want := range map[Kind]struct{ elsewhere, passing bool }{
 		Unreachable: {true, true}, Busy: {true, true}, Open: {true, false}, Quota: {true, false},

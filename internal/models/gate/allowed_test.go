@@ -25,6 +25,7 @@ type strict struct {
 	random *rand.Rand
 	first  time.Duration // most time until it begins to answer
 	rest   time.Duration // most time of the answer after that
+	oldest bool          // it says when the first request of the window counts no more, not how long the window is
 
 	mu   sync.Mutex
 	came []time.Time
@@ -39,10 +40,12 @@ func (s *strict) Chat(ctx context.Context, _ llm.Request, yield func(llm.Chunk))
 	s.mu.Lock()
 	now := time.Now()
 	s.came = append(s.came, now)
-	n := 0
+	n, reset := 0, s.window
 	for _, t := range s.came {
 		if now.Sub(t) < s.window {
-			n++
+			if n++; n == 1 && s.oldest {
+				reset = s.window - now.Sub(t)
+			}
 		}
 	}
 	if n > s.most {
@@ -51,7 +54,7 @@ func (s *strict) Chat(ctx context.Context, _ llm.Request, yield func(llm.Chunk))
 	s.mu.Unlock()
 	time.Sleep(first)
 	yield(llm.Chunk{Allowed: &llm.Allowance{
-		Requests: llm.Meter{Limit: s.most, Left: max(s.most-n, 0), Reset: s.window}}})
+		Requests: llm.Meter{Limit: s.most, Left: max(s.most-n, 0), Reset: reset}}})
 	yield(llm.Chunk{Text: "yes"})
 	time.Sleep(rest)
 	return llm.Response{Message: llm.Message{Content: "yes"}}, nil
@@ -67,8 +70,9 @@ func TestPace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			s := &strict{most: 1 + r.IntN(8), window: time.Duration(1+r.IntN(5000)) * time.Millisecond, random: r,
-				first: time.Duration(r.IntN(300)) * time.Millisecond,
-				rest:  time.Duration(r.IntN(2000)) * time.Millisecond}
+				first:  time.Duration(r.IntN(300)) * time.Millisecond,
+				rest:   time.Duration(r.IntN(2000)) * time.Millisecond,
+				oldest: seed%2 == 0}
 			g := NewGate(Config{MaxInFlight: 1 + r.IntN(12), Probe: true})
 			b := Retrying(s, "m", entry{g}, Policy{})
 			const n = 40
