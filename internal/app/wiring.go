@@ -14,12 +14,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"qq/internal/app/batch"
+	"qq/internal/app/batch/launcher"
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
 	"qq/internal/app/gates"
 	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
+	"qq/internal/app/outline"
 	"qq/internal/app/scratch"
 	"qq/internal/app/staffing"
 	"qq/internal/approval"
@@ -100,6 +101,8 @@ type wiring struct {
 	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
 	children remote.Children        // which ask for their commands to be started
 
+	*outline.Outliner // of the tasks of a batch
+
 	oneProcessor bool // children start with GOMAXPROCS=1
 }
 
@@ -119,6 +122,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
 	w.models.Keys = w.keys
 	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
+	w.Outliner = outline.New(cfg.Agents, cfg.Dir, cfg.ReadOnly, set.Deny)
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
 		OnQuota: onQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
@@ -145,7 +149,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
-		Launcher: batch.NewLauncher(staffing.Telling{Stager: w.launcher, Desk: w.Desk}),
+		Launcher: launcher.New(staffing.Telling{Stager: w.launcher, Desk: w.Desk}),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
