@@ -8,6 +8,7 @@ import (
 
 	"qq/internal/agent"
 	"qq/internal/agent/loop"
+	"qq/internal/app/planning"
 	"qq/internal/app/signals"
 	"qq/internal/app/staffing"
 	"qq/internal/models"
@@ -17,6 +18,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor"
+	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/task"
 )
 
@@ -28,9 +30,10 @@ type zeroRun struct {
 	MaxTurns   int    // 0 means the limit of the agent
 	History    []llm.Message
 	Transcript loop.Transcript
-	Screen     loop.Screen      // nil if the answer is not shown while it is written
-	Session    string           // id of the transcript
-	Signals    *signals.Signals // may end the run; nil if it handles none
+	Screen     loop.Screen       // nil if the answer is not shown while it is written
+	Session    string            // id of the transcript
+	Signals    *signals.Signals  // may end the run; nil if it handles none
+	Plan       *planning.Catcher // keeps the tasks that the agent hands out; nil if they are run
 }
 
 // Run runs the root's own agent on t, in this process.
@@ -67,7 +70,17 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	if err != nil {
 		return job.Fail(err)
 	}
-	return staffing.Run(ctx, seats, a, noted{p, h.w}, job)
+	p = noted{p, h.w}
+	if h.r.Plan == nil {
+		return staffing.Run(ctx, seats, a, p, job)
+	}
+	a.Setup.Roster.Lines, a.Setup.Roster.More = nil, 0 // those who do the tasks later may change files
+	h.w.enrol(&a.Setup, ceiling.Ceiling{Agent: h.r.Agent})
+	ctx, p = h.r.Plan.Over(ctx, p)
+	res := staffing.Run(ctx, seats, a, p, job)
+	res.Agent = job.Agent
+	h.r.Plan.Settle(&res)
+	return res
 }
 
 // lastWord is the cause with which the root's own agent is cancelled. It implements loop.Grace: an
