@@ -34,7 +34,8 @@ func (r *root) cli() *cli.App {
 		Action:          r.run,
 		Before:          r.before,
 		Commands: append([]*cli.Command{batch.Command(r.Invocation, r), planning.Command(r.Invocation, r),
-			definitions.Command(r.Invocation), checkout.Command(r.Invocation), permissions.Command(r.Invocation), runs.Command(r.Invocation)},
+			definitions.Command(r.Invocation), checkout.Command(r.Invocation), permissions.Command(r.Invocation),
+			runs.Command(r.Invocation)},
 			append(modelcmd.Commands(r.Invocation, r.signals),
 				admin.Commands(r.Invocation, modelcmd.Examiner{Invocation: r.Invocation})...)...),
 		// Main maps errors to exit codes; the library would exit by itself.

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"qq/internal/agent"
 	"qq/internal/agent/loop"
+	"qq/internal/app/lastword"
 	"qq/internal/app/planning"
 	"qq/internal/app/signals"
 	"qq/internal/app/staffing"
@@ -53,7 +53,7 @@ type here struct {
 
 // Launch implements supervisor.Launcher.
 func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
-	ctx, cancel := withLastWord(ctx)
+	ctx, cancel := lastword.With(ctx, handBack*4/5)
 	defer cancel()
 	a := h.w.agent(h.r)
 	id := "root-" + task.NewID()
@@ -81,33 +81,6 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	res.Agent = job.Agent
 	h.r.Plan.Settle(&res)
 	return res
-}
-
-// lastWord is the cause with which the root's own agent is cancelled. It implements loop.Grace: an
-// agent whose clock ran out has time for a final answer, as a child has.
-type lastWord struct {
-	error
-	ran time.Duration // until it was cancelled
-}
-
-// Unwrap returns the cause itself.
-func (l lastWord) Unwrap() error { return l.error }
-
-// HandBack implements loop.Grace. Like that of a child, it leaves time to hand the answer back. It is at most half of
-// the time that the agent had, so that a short limit stays short.
-func (l lastWord) HandBack() time.Duration {
-	if s := task.StatusOf(l.error); s == task.Timeout || s == task.Idle {
-		return min(handBack*4/5, l.ran/2)
-	}
-	return 0
-}
-
-// withLastWord returns a context that is cancelled with ctx, with its cause as a lastWord.
-func withLastWord(ctx context.Context) (context.Context, context.CancelFunc) {
-	start := time.Now()
-	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { cancel(lastWord{context.Cause(ctx), time.Since(start)}) })
-	return own, func() { stop(); cancel(nil) }
 }
 
 // Conclude implements supervisor.Concluder: the result of a run that a signal ended names the signal

@@ -403,8 +403,8 @@ func TestGlance(t *testing.T) {
 		assert.Equal(t, whole.Description, a.Description)
 		assert.Equal(t, whole.Source, a.Source)
 	}
-	assert.Equal(t, []string{"analyzer", "coder", "database", "default", "executor", "explorer", "planner", "researcher",
-		"Summar_ix", "summarizer", "worker", "helper"}, names, "that of the checkout is the last")
+	assert.Equal(t, []string{"analyzer", "coder", "database", "default", "executor", "explorer", "planner",
+		"researcher", "Summar_ix", "summarizer", "worker", "helper"}, names, "that of the checkout is the last")
 	assert.Len(t, Load(nil).Glance(), 11)
 }
 

@@ -18,12 +18,12 @@ import (
 )
 
 // Instruction follows the prompt of an agent that plans.
-const Instruction = "\n\nYou only plan: after your call of run_parallel_tasks your work ends. A person reads the " +
-	"tasks and starts them later. Their agents may change files; you may not."
+const Instruction = "\n\nYou only plan: after your call of run_parallel_tasks your work ends. A person reads " +
+	"the tasks and starts them later. Their agents may change files; you may not."
 
 // reminder is what an agent is told that wants to answer without having handed out a task.
-const reminder = "You have handed out no task. Answer with one call of run_parallel_tasks that has all tasks, each with " +
-	"id, task, agent, targets and needs, and not with text."
+const reminder = "You have handed out no task. Answer with one call of run_parallel_tasks that has all tasks, each " +
+	"with id, task, agent, targets and needs, and not with text."
 
 // errPlanned is the cause with which a run ends that has its plan.
 var errPlanned = errors.New("the plan is made")
@@ -75,7 +75,8 @@ func (c *Catcher) Settle(r *task.Result) {
 	tasks := c.Tasks()
 	switch {
 	case len(tasks) > 0 && (c.done || r.Success && !c.refused):
-		r.Output, r.Warnings = lines(tasks), nil
+		r.Output = lines(tasks)
+		r.Warnings = slices.DeleteFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, "sub-agent ") })
 		r.End(task.Completed, "")
 	case r.Success && c.problem != "":
 		r.Fail(task.Hinted(hint, "%s made no plan that can be run: %s", r.Agent, c.problem))
