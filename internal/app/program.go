@@ -135,14 +135,13 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 		s.Search = w.cfg.Search
 	}
 	if s.CanDelegate && def.Allows("delegate_task") {
-		w.enrol(&s, def, job)
+		w.enrol(&s, ceiling.Ceiling{Agent: def, Task: job.Task, ReadOnly: w.cfg.ReadOnly})
 	}
 	return s
 }
 
-// enrol adds the agents that the agent def may ask in job to its roster.
-func (w *wiring) enrol(s *agent.Setup, def agents.Agent, job task.Job) {
-	c := ceiling.Ceiling{Agent: def, Task: job.Task, ReadOnly: w.cfg.ReadOnly}
+// enrol adds the agents that an agent with the ceiling c may ask to its roster.
+func (w *wiring) enrol(s *agent.Setup, c ceiling.Ceiling) {
 	for _, a := range w.Glance() {
 		if c.MayOnlyRead() { // what an agent may change is not seen at a glance
 			var err error
