@@ -117,19 +117,19 @@ func (v *verifier) Verify(ctx context.Context) *loop.Fault {
 	}
 	return &loop.Fault{
 		Problem: fmt.Sprintf("the check failed with exit code %d: %s: %s", res.Ran.ExitCode, line, tailOf(res.Content)),
-		Message: fmt.Sprintf("Your work was checked with this command, and the check failed:\n%s\n\nIts output:\n%s\n\n"+
-			"Repair the work. When that is done, give your whole answer again.", v.job.Check, excerpt(res.Content)),
+		Message: fmt.Sprintf("Your work was checked with this command, and the check failed:\n%s\n\nIts output:\n%s"+
+			"\n\nRepair the work. When that is done, give your whole answer again.", v.job.Check, excerpt(res.Content)),
 	}
 }
 
 // perform runs the check, and tells those who watch the agent.
 func (v *verifier) perform() tool.Result {
 	began := time.Now()
-	v.Emit(event.Event{Type: event.ToolStart, CallID: v.call.ID, Tool: "check", Text: task.Shorten(v.job.Check, 200)})
-	res := v.command.Run(v.granted, v.call.Arguments)
-	end := event.Event{
-		Type: event.ToolEnd, CallID: v.call.ID, Tool: "check", DurationMS: time.Since(began).Milliseconds(), Failed: true,
-	}
+	const name = "check"
+	v.Emit(event.Event{Type: event.ToolStart, CallID: v.call.ID, Tool: name, Text: task.Shorten(v.job.Check, 200)})
+	res := loop.Perform(v.granted, v.command, v.call)
+	end := event.Event{Type: event.ToolEnd, CallID: v.call.ID, Tool: name, Failed: true}
+	end.DurationMS = time.Since(began).Milliseconds()
 	switch {
 	case res.Ran == nil:
 		end.Error = task.Shorten(res.Content, 200)

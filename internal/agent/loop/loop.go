@@ -181,6 +181,7 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) ta
 				more = l.verify(ctx, response, l.turns < turns)
 			}
 			if ctx.Err() != nil && l.cfg.Verifier != nil {
+				l.cfg.Screen.TurnEnd(true)
 				return l.broke(ctx, context.Cause(ctx))
 			}
 			if len(more) == 0 {

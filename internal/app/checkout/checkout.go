@@ -144,9 +144,11 @@ func files(claims []command.Claim) string {
 // Command makes the command qq trust.
 func Command(i *command.Invocation) *cli.Command {
 	return &cli.Command{
-		Name: "trust", Usage: "let the files of a checkout configure qq, after a look at them", ArgsUsage: "[DIR | FILE]",
+		Name: "trust", Usage: "let the files of a checkout configure qq, after a look at them",
+		ArgsUsage: "[DIR | FILE]",
 		Description: "Shows the lines of .env and the agents of a checkout that count only if you trust them, " +
-			"and asks. They count until their file changes. Of a FILE with tasks it shows the checks, which are commands.",
+			"and asks. They count until their file changes. Of a FILE with tasks it shows the checks, which are " +
+			"commands.",
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "yes", Usage: "trust them without a question"},
 			&cli.BoolFlag{Name: "list", Usage: "list what was decided about all folders"},
