@@ -19,6 +19,7 @@ import (
 
 	"qq/internal/agent/loop"
 	"qq/internal/app/batch/foreign"
+	"qq/internal/app/batch/report"
 	"qq/internal/app/checks"
 	"qq/internal/app/command"
 	"qq/internal/app/command/vocabulary"
@@ -84,6 +85,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			&cli.BoolFlag{Name: "no-bar", Usage: "show no progress"},
 			text("output", "file for the results instead of stdout", "o"),
 			text("results", "folder that gets a file for each result"),
+			text("report", "file for a report in Markdown: how many tasks ended how, and a section for each"),
 			command.FlagFormat(output.Formats()), command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 		}, habitFlags(), checks.Flags(), command.PermissionFlags()),
@@ -126,6 +128,7 @@ func (o recordOptions) continued() string { return o.resume.Value + o.resumeFail
 type outputOptions struct {
 	output  string
 	results string // absolute path
+	report  string // absolute path
 	format  string
 	tag     bool
 	bar     bool // show progress
@@ -136,7 +139,7 @@ type outputOptions struct {
 func (o *batchOptions) read(c *cli.Context) (err error) {
 	o.cache, o.noLedger, o.agent = c.Bool("cache"), c.Bool("no-ledger"), c.String("agent")
 	o.verbose = c.Bool("verbose")
-	o.output, o.results = c.String("output"), whole(c.String("results"))
+	o.output, o.results, o.report = c.String("output"), whole(c.String("results")), whole(c.String("report"))
 	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
 	if c.Bool("dry-run") && o.continues() {
 		return command.Usagef("leave one of them out",
@@ -273,6 +276,11 @@ func (b *batchRun) run(c *cli.Context) error {
 	if err := b.openOutput(c.Context); err != nil {
 		return err
 	}
+	taken := append(b.inputs, b.o.output, b.o.joblog, b.o.schemaFile)
+	if b.report, err = report.Open(b.o.report, b.runner, taken); err != nil {
+		return errors.Join(err, b.to.close(b.Screen, b.to.made))
+	}
+	defer b.report.Drop()
 	if err := b.openRecord(c.Context); err != nil {
 		return errors.Join(err, b.to.close(b.Screen, b.to.made))
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/app/batch/report"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
@@ -32,6 +33,7 @@ type batchRun struct {
 	folders map[string]string
 	to      target
 	results resultFolder
+	report  *report.Report
 }
 
 // dryRun prints the tasks and how long texts would be cut, and runs nothing.
