@@ -21,7 +21,6 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/proc"
 	"qq/pkg/supervisor/ceiling"
-	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
@@ -34,6 +33,7 @@ type Setup struct {
 	Roster      delegate.Roster `json:"roster,omitzero"`      // the agents that it may ask
 	Retries     int             `json:"retries,omitempty"`    // of a failed request to the model
 	Repairs     int             `json:"repairs,omitempty"`    // how often work that fails its check goes back
+	Checked     bool            `json:"checked,omitempty"`    // the task has a check that a person gave
 	KeepReads   bool            `json:"keep_reads,omitempty"` // the result lists the calls of reading tools
 	Writable    []string        `json:"writable,omitempty"`   // folders, besides the working directory
 	WebAllow    []string        `json:"web_allow,omitempty"`
@@ -78,10 +78,10 @@ func (a Agent) Rules(dir string) sandbox.Rules {
 	return a.writing(dir)
 }
 
-// CommandRules returns the sandbox rules of the commands of an agent that works on t. A check that a person gave may
-// write where an agent that changes files may, whatever tools the agent has.
-func (a Agent) CommandRules(dir string, t task.Task) sandbox.Rules {
-	if t.HasGivenCheck() && !a.Setup.ReadOnly {
+// CommandRules returns the sandbox rules of the commands of the agent. A check that a person gave may write where an
+// agent that changes files may, whatever tools the agent has.
+func (a Agent) CommandRules(dir string) sandbox.Rules {
+	if a.Setup.Checked && !a.Setup.ReadOnly {
 		return a.writing(dir)
 	}
 	return a.Rules(dir)

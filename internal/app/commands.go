@@ -25,11 +25,10 @@ func (w *wiring) Commands(job task.Job) (*os.File, error) {
 	return w.children.Open(job.ExecutionID)
 }
 
-// box returns what starts the commands of the agent a, which works on job.
-func (w *wiring) box(a agent.Agent, job task.Job) *box.Box {
-	dir := w.dirOf(job)
+// box returns what starts the commands of the agent a, which works in the folder dir.
+func (w *wiring) box(a agent.Agent, dir string) *box.Box {
 	cfg := box.Config{
-		Host: w.host, Exe: w.exe, Dir: dir, Rules: a.CommandRules(dir, job.Task),
+		Host: w.host, Exe: w.exe, Dir: dir, Rules: a.CommandRules(dir),
 		Confined: sandbox.Probe().Enforced(), Mounts: true,
 		Namespace: true, Writable: w.cfg.Settings.Writable, Limits: commandLimits(w.cfg.Settings),
 		Hidden: []string{w.cfg.Settings.Home}, Servers: box.Servers(w.cfg.Environ.Get, os.Getuid()),
