@@ -128,7 +128,7 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 	s := agent.Setup{
 		Policy: w.cfg.Policy, ReadOnly: w.cfg.ReadOnly || job.ReadOnly || def.Gathers(),
 		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
-		Repairs:  w.cfg.Repairs, Checked: job.HasGivenCheck(),
+		Repairs: w.cfg.Repairs, Checked: job.HasGivenCheck(),
 		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
 	}
 	s.Guide = w.guides.Text(w.dirOf(job), s.ReadOnly)
