@@ -14,11 +14,10 @@ func trustFile(i *command.Invocation, c *cli.Context, path string) error {
 	if c.IsSet("cwd") {
 		return command.Usagef("name the file alone", "a file and -C are both given")
 	}
-	text, err := command.ReadFile(path)
+	lines, sum, err := checks.Listed(path)
 	if err != nil {
 		return err
 	}
-	lines, sum := checks.Listed([]byte(text))
 	if len(lines) == 0 {
 		return command.Usagef("qq trust takes a folder, or a file with tasks that have a check",
 			"%s is no folder, and no task in it has a check", path)

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"hash"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"qq/internal/app/command"
 	"qq/internal/config/trust"
 	"qq/internal/taskfile"
 	"qq/pkg/regular"
@@ -86,21 +88,52 @@ func below(path, dir string) bool {
 	return true
 }
 
-// Listed returns the different checks of the tasks in data, the content of a file of tasks, and its checksum.
-func Listed(data []byte) (lines []string, sum string) {
-	tasks, err := task.DecodeList(data)
+// maxFile is the longest file of tasks that a person can trust, in bytes.
+const maxFile = 64 << 20
+
+// Listed returns the different checks of the tasks in the file path, and its checksum. Each line of the file must be
+// understood: a check that nobody was shown must not be trusted.
+func Listed(path string) (lines []string, sum string, err error) {
+	const hint = "qq trust takes a folder, or a file with a JSON array of tasks or one task in JSON a line"
+	f, _, err := regular.Open(path, os.O_RDONLY)
 	if err != nil {
-		for line := range bytes.Lines(data) {
-			if t, err := task.Decode(line); err == nil {
-				tasks = append(tasks, t)
-			}
-		}
+		return nil, "", command.Usagef(hint, "%v", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil || len(data) > maxFile {
+		return nil, "", command.Usagef(hint, "%s cannot be read, or has more than %d MiB", path, maxFile>>20)
+	}
+	digest := sha256.Sum256(data)
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	tasks, err := task.DecodeList(data)
+	if err != nil && !bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		tasks, err = eachLine(data)
+	}
+	if err != nil {
+		return nil, "", command.Usagef(hint, "%s: %v", path, err)
 	}
 	for _, t := range tasks {
 		if t.Check != "" && !slices.Contains(lines, t.Check) {
 			lines = append(lines, t.Check)
 		}
 	}
-	s := sha256.Sum256(data)
-	return lines, hex.EncodeToString(s[:])
+	return lines, hex.EncodeToString(digest[:]), nil
+}
+
+// eachLine decodes the task of each line that is not blank.
+func eachLine(data []byte) (tasks []task.Task, err error) {
+	n := 0
+	for line := range bytes.Lines(data) {
+		n++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		t, err := task.Decode(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		tasks = append(tasks, t)
+	}
+	return tasks, nil
 }
