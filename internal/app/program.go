@@ -111,12 +111,12 @@ func (w *wiring) Tidy(job task.Job) {
 // commands belong to id: tidy removes them.
 func (w *wiring) setup(def agents.Agent, m models.Model, job task.Job, id string) (s agent.Setup, err error) {
 	s = w.plannedSetup(def, job)
-	if m.CallsTools() && !s.ReadOnly && def.Changes() {
+	if !s.ReadOnly && (m.CallsTools() && def.Changes() || s.Checked) {
 		if s.TempDir, err = w.scratch.MakeTemp(id); err != nil {
 			return s, err
 		}
 	}
-	if m.CallsTools() && def.Allows("run_pty_cmd") {
+	if m.CallsTools() && def.Allows("run_pty_cmd") || s.Checked {
 		s.ShellLog, err = w.outputs().ShellLog(id)
 	}
 	return s, err
@@ -128,6 +128,7 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 	s := agent.Setup{
 		Policy: w.cfg.Policy, ReadOnly: w.cfg.ReadOnly || job.ReadOnly || def.Gathers(),
 		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
+		Repairs: w.cfg.Repairs, Checked: job.HasGivenCheck(),
 		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
 	}
 	s.Guide = w.guides.Text(w.dirOf(job), s.ReadOnly)

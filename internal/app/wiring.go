@@ -68,6 +68,7 @@ type wiringConfig struct {
 	Search   web.Search        // the web search of agents; zero means none
 	Sinks    []event.Sink      // get every event; without sinks no events are made
 	ReadOnly bool              // no agent may change anything
+	Repairs  int               // how often work that fails its check goes back to the agent
 	Person   person            // is told notes and warnings
 	Screen   *command.Screen   // the terminal of that person
 	Batch    bool              // the run is a batch
