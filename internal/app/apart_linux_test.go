@@ -1,0 +1,158 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/standin"
+	"qq/pkg/task"
+)
+
+// callTools is a reply of a stand-in server: a task of lines "TOOL {ARGUMENTS}" calls these tools, one after another.
+// Then the answer is what the last one said.
+func callTools(p standin.Prompt) string {
+	at := 0
+	var lines []string
+	for i, m := range p.Messages {
+		if m.Role == "user" {
+			at, lines = i, nil
+			for line := range strings.Lines(m.Content) {
+				name, args, ok := strings.Cut(strings.TrimSpace(line), " {")
+				if ok && !strings.Contains(name, " ") {
+					lines = append(lines, fmt.Sprintf(`<tool_call>{"name": %q, "arguments": {%s}</tool_call>`, name, args))
+				}
+			}
+		}
+	}
+	n := 0
+	for _, m := range p.Messages[at:] {
+		if m.Role == "tool" {
+			n++
+		}
+	}
+	if n < len(lines) {
+		return lines[n]
+	}
+	return "done: " + task.Shorten(p.Last("tool"), 2000)
+}
+
+// newTree makes a world whose tasks are those of callTools, in a repository of git.
+func newTree(t *testing.T) *world {
+	w, _ := newServedWorld(t, standin.Reply(callTools))
+	w.set("QQ_APPROVE=auto", "QQ_ALLOW=none", "GIT_CONFIG_NOSYSTEM=1")
+	w.file("src/a.txt", "one\ntwo\nthree\nfour\nfive\nsix\nseven\n")
+	w.file("src/b.txt", "b\n")
+	w.file(".gitignore", "out/\n")
+	w.file("out/kept", "ignored\n")
+	w.sh("git init -q -b main . && git config user.name n && git config user.email n@localhost && git add -A && " +
+		"git commit -qm first && echo dirty >> src/b.txt && echo new > untracked")
+	return w
+}
+
+// sh runs a script in the working directory.
+func (w *world) sh(script string) string {
+	w.t.Helper()
+	cmd := exec.CommandContext(w.t.Context(), "/bin/sh", "-ec", script)
+	cmd.Dir, cmd.Env = w.dir, w.env
+	out, err := cmd.CombinedOutput()
+	require.NoError(w.t, err, "%s\n%s", script, out)
+	return string(out)
+}
+
+// state is all that a join must not touch: HEAD, index, stash and branches.
+func (w *world) gitState() string {
+	return w.sh("git rev-parse HEAD; git stash list; git branch -a; git worktree list; " +
+		"sha256sum .git/index .git/HEAD .git/config")
+}
+
+// commandTask is a task that runs a command.
+func commandTask(command string) string {
+	text, _ := json.Marshal(map[string]string{"command": command})
+	return "run_pty_cmd " + string(text)
+}
+
+// tasksFile writes tasks as JSON Lines.
+func (w *world) tasksFile(tasks ...map[string]any) string {
+	var b strings.Builder
+	for _, t := range tasks {
+		line, err := json.Marshal(t)
+		require.NoError(w.t, err)
+		b.Write(append(line, '\n'))
+	}
+	path := filepath.Join(w.home, "tasks.jsonl")
+	require.NoError(w.t, os.WriteFile(path, []byte(b.String()), 0o600))
+	return path
+}
+
+// noCopies asserts that nothing is left of copies.
+func (w *world) noCopies() {
+	w.t.Helper()
+	entries, _ := os.ReadDir(filepath.Join(w.home, "qq/copies"))
+	for _, e := range entries {
+		assert.False(w.t, e.IsDir(), e.Name())
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	require.NoError(w.t, err)
+	assert.NotContains(w.t, string(mounts), w.dir)
+	temps, _ := filepath.Glob(filepath.Join(w.dir, ".qq-join-*"))
+	assert.Empty(w.t, temps)
+	if _, err := os.Stat(filepath.Join(w.dir, ".git")); err == nil {
+		assert.Equal(w.t, 2, strings.Count(w.sh("git worktree list; git branch --format='%(refname)'"), "\n"))
+	}
+}
+
+// isolated runs a batch of these tasks with --isolate.
+func (w *world) isolated(mode string, tasks []map[string]any, more ...string) (ended, []task.Result) {
+	w.t.Helper()
+	e := w.run(append([]string{"batch", "-a", "coder", "--isolate", mode, "--no-bar", "--output-format", "json",
+		w.tasksFile(tasks...)}, more...)...)
+	r := e.documents(w.t)
+	require.Len(w.t, r, len(tasks), e.errors)
+	return e, r
+}
+
+// TestApart: tasks that write work in copies, at once, and are joined in input order. Two that change the same line are
+// in conflict: the second one has that status, and its patch can be applied. Nothing but the tree changes.
+func TestApart(t *testing.T) {
+	for _, mode := range []string{"overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newTree(t)
+			before := w.gitState()
+			e, r := w.isolated(mode, []map[string]any{
+				{"task": commandTask("sleep 1; sed -i s/one/A/ src/a.txt; echo a > a.new; echo in > out/x || true")},
+				{"task": commandTask("sed -i s/seven/B/ src/a.txt; test ! -e a.new; cat src/b.txt untracked")},
+				{"task": commandTask("sed -i s/one/C/ src/a.txt; echo c > c.new")},
+				{"task": commandTask("rm untracked; git commit -qam second || true; exit 1")},
+				{"task": `read_file {"path": "src/a.txt"}`, "agent": "explorer"},
+			}, "-j", "5")
+			assert.Equal(t, 4, e.code)
+			for _, i := range []int{0, 1, 3, 4} {
+				assert.Equal(t, task.Completed, r[i].Status, "%d: %s %s", i, r[i].Output, r[i].Err())
+			}
+			assert.Contains(t, r[1].Output, "b\ndirty\nnew\n", "the copy has what is not committed")
+			assert.Equal(t, []string{"a.new", "src/a.txt"}, r[0].ChangedFiles)
+			assert.Equal(t, []string{"src/a.txt"}, r[1].ChangedFiles)
+			assert.Equal(t, []string{"untracked"}, r[3].ChangedFiles)
+			assert.Equal(t, task.Conflict, r[2].Status)
+			assert.Empty(t, r[2].ChangedFiles)
+			want := "A\ntwo\nthree\nfour\nfive\nsix\nB\n"
+			assert.Equal(t, want, w.sh("cat src/a.txt; test ! -e c.new; test ! -e out/x"))
+			if mode == "overlay" {
+				assert.Contains(t, strings.Join(r[0].Warnings, "\n"), "not joined, because git ignores it: out/x")
+			}
+			assert.Equal(t, before, w.gitState())
+			assert.Contains(t, r[2].Err(), "nothing was joined: src/a.txt: it was changed by another task")
+			_, patch, _ := strings.Cut(r[2].Err(), "kept in ")
+			w.sh("git apply --include=c.new " + patch + "; grep -q c c.new; rm c.new")
+			w.noCopies()
+		})
+	}
+}
