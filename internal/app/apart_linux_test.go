@@ -137,7 +137,7 @@ func TestApart(t *testing.T) {
 			for _, i := range []int{0, 1, 3, 4} {
 				assert.Equal(t, task.Completed, r[i].Status, "%d: %s %s", i, r[i].Output, r[i].Err())
 			}
-			assert.Contains(t, r[1].Output, "b\ndirty\nnew\n", "the copy has what is not committed")
+			assert.Contains(t, r[1].Output, "b dirty new", "the copy has what is not committed")
 			assert.Equal(t, []string{"a.new", "src/a.txt"}, r[0].ChangedFiles)
 			assert.Equal(t, []string{"src/a.txt"}, r[1].ChangedFiles)
 			assert.Equal(t, []string{"untracked"}, r[3].ChangedFiles)
@@ -155,4 +155,95 @@ func TestApart(t *testing.T) {
 			w.noCopies()
 		})
 	}
+}
+
+// TestApartDelegated: what an agent delegates gets a copy of its own, and what that one delegates works in the copy. The
+// agent that a person started sees what was joined when it has the answer.
+func TestApartDelegated(t *testing.T) {
+	for _, mode := range []string{"overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newTree(t)
+			inner, err := json.Marshal(map[string]any{"agent": "coder", "task": commandTask("cat half > whole; echo in >> whole")})
+			require.NoError(t, err)
+			outer, err := json.Marshal(map[string]any{"agent": "coder", "task": commandTask("echo half > half; sleep 0.5") +
+				"\ndelegate_task " + string(inner) + "\n" + commandTask("cat whole && rm half")})
+			require.NoError(t, err)
+			e := w.run("-a", "coder", "--isolate", mode, "--json", "-m", "delegate_task "+string(outer)+
+				"\n"+commandTask("cat whole; test ! -e half && echo gone"))
+			r := e.document(t)
+			assert.Equal(t, task.Completed, r.Status, e.errors)
+			assert.Contains(t, r.Output, "half in gone")
+			assert.Equal(t, []string{"whole"}, r.ChangedFiles)
+			w.noCopies()
+		})
+	}
+}
+
+// TestApartNotCompleted: nothing of a task that was not completed is joined. What it changed is kept.
+func TestApartNotCompleted(t *testing.T) {
+	w := newTree(t)
+	before := w.sh("git status --porcelain; sha256sum src/*")
+	_, r := w.isolated("overlay", []map[string]any{
+		{"task": commandTask("echo half > half") + "\n" + commandTask("sleep 60"), "timeout": 2},
+	}, "--halt", "never")
+	assert.Equal(t, task.Timeout, r[0].Status)
+	assert.Empty(t, r[0].ChangedFiles)
+	assert.Equal(t, before, w.sh("git status --porcelain; sha256sum src/*"))
+	_, patch, ok := strings.Cut(strings.Join(r[0].Warnings, "\n"), "because it was not completed: what it changed is in ")
+	require.True(t, ok, r[0].Warnings)
+	w.sh("git apply " + patch + "; grep -q half half")
+	w.noCopies()
+}
+
+// TestApartObeyed: a command cannot make or change a file that programs obey through its copy.
+func TestApartObeyed(t *testing.T) {
+	for _, mode := range []string{"overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newTree(t)
+			w.file(".github/workflows/ci.yml", "on: push\n")
+			before := w.sh("find . -path ./.git/worktrees -prune -o -print; sha256sum .github/workflows/ci.yml .git/config")
+			_, r := w.isolated(mode, []map[string]any{
+				{"task": commandTask("echo evil > .envrc; mkdir -p .vscode; echo evil > .vscode/tasks.json;" +
+					"echo evil >> .github/workflows/ci.yml; echo evil > .git/hooks/pre-commit; echo ok > plain; true")},
+			})
+			assert.Equal(t, task.Completed, r[0].Status)
+			assert.Equal(t, []string{"plain"}, r[0].ChangedFiles, "%q", r[0].Warnings)
+			w.sh("rm plain")
+			assert.Equal(t, before, w.sh("find . -path ./.git/worktrees -prune -o -print; "+
+				"sha256sum .github/workflows/ci.yml .git/config"))
+			w.noCopies()
+		})
+	}
+}
+
+// TestApartRefused: where no copy can be had, the batch starts nothing and says so. The folder stays as it is.
+func TestApartRefused(t *testing.T) {
+	w, _ := newServedWorld(t, standin.Reply(callTools))
+	w.set("QQ_APPROVE=auto")
+	w.file("a", "1\n")
+	before := w.sh("stat -c '%n %y %z' . a")
+	file := w.tasksFile(map[string]any{"task": commandTask("echo 2 > a")})
+	refused := func(words ...string) {
+		t.Helper()
+		e := w.run("batch", "-a", "coder", "--isolate", "worktree", "--no-bar", file)
+		assert.NotZero(t, e.code)
+		assert.Empty(t, e.out)
+		for _, word := range append(words, "\n  hint: ") {
+			assert.Contains(t, e.errors, word)
+		}
+		assert.Equal(t, before, w.sh("stat -c '%n %y %z' . a"))
+		w.noCopies()
+	}
+	refused("the folder belongs to no repository of git")
+	e := w.run("batch", "-a", "coder", "--isolate", "everywhere", "--no-bar", file)
+	assert.Equal(t, 2, e.code)
+	assert.Contains(t, e.errors, "auto")
+	one, err := json.Marshal(map[string]any{"agent": "coder", "task": commandTask("echo 2 > a")})
+	require.NoError(t, err)
+	e = w.run("-a", "default", "--isolate", "worktree", "--json", "-m", "delegate_task "+string(one))
+	assert.Contains(t, e.document(t).Output, "no repository of git", "a delegated task is refused")
+	e = w.run("batch", "-a", "explorer", "--isolate", "worktree", "--no-bar",
+		w.tasksFile(map[string]any{"task": `read_file {"path": "a"}`}))
+	assert.Zero(t, e.code, "who only reads needs no copy: %s", e.errors)
+	assert.Equal(t, before, w.sh("stat -c '%n %y %z' . a"))
 }
