@@ -69,7 +69,7 @@ func (w *world) sh(script string) string {
 
 // state is all that a join must not touch: HEAD, index, stash and branches.
 func (w *world) gitState() string {
-	return w.sh("git rev-parse HEAD; git stash list; git branch -a; git worktree list; " +
+	return w.sh("git rev-parse HEAD; git stash list; git branch -a; " +
 		"sha256sum .git/index .git/HEAD .git/config")
 }
 
