@@ -71,7 +71,8 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	}
 	remote := w.children.Has(job.ExecutionID)
 	if remote { // most children can run no commands
-		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job)))
+		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job),
+			w.apart.Copy(job.ExecutionID)))
 	}
 	setup, err := json.Marshal(childSetup{
 		Seats: seats, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
@@ -130,6 +131,9 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
 		Repairs: w.cfg.Repairs, Checked: job.HasGivenCheck(),
 		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
+	}
+	if c := w.apart.Copy(job.ExecutionID); c != nil {
+		isolated(&s, c)
 	}
 	s.Guide = w.guides.Text(w.dirOf(job), s.ReadOnly)
 	if def.Allows("web_search") {

@@ -65,7 +65,7 @@ var floors = [][]string{
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote", "internal/isolate",
 	},
 	{"internal/app/batch/launcher", "pkg/childproc", "internal/agent", "internal/models",
-		"internal/app/admin", "internal/app/batch",
+		"internal/app/admin", "internal/app/batch", "internal/app/apart",
 		"internal/app/guides", "internal/app/planning",
 		"internal/app/definitions", "internal/app/permissions",
 		"internal/app/runs", "internal/app/signals"},
