@@ -127,7 +127,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
 	w.models.Keys = w.keys
 	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
-	w.Outliner = outline.New(cfg.Agents, cfg.Dir, cfg.ReadOnly, set.Deny)
+	w.Outliner = outline.New(cfg.Agents, scope.New(cfg.Dir), cfg.ReadOnly, cfg.Policy.Denied())
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
 		OnQuota: onQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
@@ -156,7 +156,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Launcher: launcher.New(w.apart.Launcher(staffing.Telling{Stager: w.launcher, Desk: w.Desk})),
-		Plan:     access.Mode(set.Plan), Paths: scope.New(cfg.Dir), Denied: cfg.Policy.Denied(),
+		Plan:     access.Mode(set.Plan), Paths: w.Paths, Denied: cfg.Policy.Denied(),
 		Notes: notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
