@@ -189,6 +189,12 @@ func Settings() []Setting {
 				"`~/.cache/go-build`; `.git` lets them commit, `.github` and such let them write there; " +
 				"a socket such as `/run/docker.sock` lets them connect",
 			field: func(c *Config) any { return &c.Writable }},
+		{Name: "QQ_ISOLATE", Default: "off", Kind: Choice, Flag: "isolate", Checkout: Trusted,
+			Values: []string{"off", "auto", "overlay", "worktree"},
+			Doc: "whether each task that can write works in a copy of the folder, and is joined when it has ended: " +
+				"`overlay` mounts one, `worktree` is one of git, `auto` takes what works here; without either such " +
+				"a task is refused",
+			field: func(c *Config) any { return &c.Isolate }},
 		{Name: "QQ_COMMAND_MEMORY", Default: "8192", Kind: Count, Checkout: Lowers, NoLimit: true,
 			Doc:   "megabytes of memory for a shell command and all that it starts; 0 means no limit",
 			field: func(c *Config) any { return &c.CommandMemory }},
@@ -281,10 +287,11 @@ type Config struct {
 	ApprovalTimeout  time.Duration // 0 means no limit
 	Allow, Deny      []string      // rules: a tool, or a tool and a pattern of its calls
 	Writable         []string      // absolute
-	CommandMemory    int           // megabytes; 0 means no limit
-	CommandProcesses int           // 0 means no limit
-	CommandFileSize  int           // megabytes; 0 means no limit
-	Search           string        // as written; empty means none
+	Isolate          string
+	CommandMemory    int    // megabytes; 0 means no limit
+	CommandProcesses int    // 0 means no limit
+	CommandFileSize  int    // megabytes; 0 means no limit
+	Search           string // as written; empty means none
 	WebAllow         []string
 	Home             string // absolute
 	LogDir           string // absolute

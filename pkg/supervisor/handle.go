@@ -72,6 +72,16 @@ func (h *handle) close() {
 	h.phases.End()
 }
 
+// Settle runs f, which finds out what the agent and its descendants changed, and may wait for other jobs. All of them
+// have ended then. changed is what they said, and is forgotten. Other jobs can use the slot, and the clocks pause. A
+// launcher calls it at its end.
+func (h *handle) Settle(f func(changed []string)) {
+	h.background.End(task.ErrAbandoned)
+	h.exec.loan.Lend()
+	defer h.exec.loan.Retake() // other attempts may follow
+	h.queue(func() { f(h.changed.Take()) })
+}
+
 // parent returns the handle of the agent that started this one. It is nil for job zero and for a
 // task of a batch, which no agent started.
 func (h *handle) parent() *handle {
@@ -150,11 +160,10 @@ func (h *handle) Keeps() bool { return h.s.cfg.Gate.Ready(h.job.Task) > 0 }
 // First returns a permit for the first request of the agent if one is free now, and nil otherwise.
 // A launcher can pass the permit to the process of the agent, which then need not ask for one.
 func (h *handle) First() llm.Permit {
-	if h.s.cfg.Gate == nil {
-		return nil
-	}
-	if p := h.s.cfg.Gate.First(h.job.Task, h); p != nil {
-		return h.sending(p)
+	if h.s.cfg.Gate != nil {
+		if p := h.s.cfg.Gate.First(h.job.Task, h); p != nil {
+			return h.sending(p)
+		}
 	}
 	return nil
 }

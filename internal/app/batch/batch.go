@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/batch/planned"
+	"qq/internal/app/checks"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/config"
@@ -42,6 +43,7 @@ type Needs struct {
 	Dir      string // the working directory
 	ReadOnly bool
 	NoLedger bool
+	Repairs  int       // how often work that fails its check goes back to the agent
 	Events   io.Writer // gets each event as a line of JSON; may be nil
 	Verbose  bool
 }
@@ -52,6 +54,8 @@ type Runner interface {
 	Scratch() (string, error)
 	// Check returns an error if a task cannot be run as it is written.
 	Check(t task.Task) error
+	// Agent returns the definition of an agent.
+	checks.Agents
 	// Lookup returns an error if the agent or the model of one of the tasks is not available. While one server answers,
 	// it is none that another does not.
 	Lookup(ctx context.Context, tasks []task.Task) error

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"qq/internal/app/batch/planned"
+	"qq/internal/app/batch/report"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
@@ -28,10 +29,13 @@ type batchRun struct {
 	inputs   []string        // files that the tasks come from
 	staffing []staff         // of the tasks
 	planned  planned.Batch
+	readOnly bool // no task may change anything
+	given    bool // a person gave the checks of the tasks
 	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
 	folders map[string]string
 	to      target
 	results resultFolder
+	report  *report.Report
 }
 
 // dryRun prints the tasks and how long texts would be cut, and runs nothing.

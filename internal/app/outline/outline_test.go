@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/scope"
 	"qq/pkg/agents"
 	"qq/pkg/supervisor/plan"
 	"qq/pkg/supervisor/targets"
@@ -20,7 +21,8 @@ func TestPlanned(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "src/app"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "src/a.go"), nil, 0o600))
 	require.NoError(t, os.Symlink("src", filepath.Join(dir, "link")))
-	o := New(agents.Load(nil), dir, false, []string{"web_fetch"})
+	paths := scope.New(dir)
+	o := New(agents.Load(nil), paths, false, []string{"web_fetch"})
 	assert.Equal(t, dir, o.Root())
 
 	p := o.Planned(task.Task{
@@ -41,7 +43,7 @@ func TestPlanned(t *testing.T) {
 	unknown := o.Planned(task.Task{Agent: "nobody"})
 	assert.Equal(t, targets.Writes, unknown.Effect)
 	assert.Equal(t, agents.Modifying, unknown.Role)
-	assert.Equal(t, targets.Reads, New(agents.Load(nil), dir, true, nil).Planned(task.Task{Agent: "coder"}).Effect)
-	assert.Equal(t, targets.Reads, New(agents.Load(nil), dir, false, []string{"*"}).
+	assert.Equal(t, targets.Reads, New(agents.Load(nil), paths, true, nil).Planned(task.Task{Agent: "coder"}).Effect)
+	assert.Equal(t, targets.Reads, New(agents.Load(nil), paths, false, []string{"*"}).
 		Planned(task.Task{Agent: "coder"}).Effect)
 }

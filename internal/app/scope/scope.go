@@ -38,19 +38,37 @@ func (p *Paths) Targets(dir string, texts []string) (all []targets.Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	began := time.Now()
-	if p.links == nil {
-		p.fold = realpath.Folds(p.dir)
-	}
-	if p.links == nil || began.Sub(p.looked) > max(keepLinks, share*p.took) {
-		links, err := realpath.New(p.dir, p.fold)
-		if err != nil {
-			return nil
-		}
-		p.links, p.looked, p.took = links, began, 0
+	if !p.look(began) {
+		return nil
 	}
 	for _, text := range texts {
 		all = append(all, p.links.Targets(dir, text)...)
 	}
 	p.took = max(p.took, time.Since(began))
 	return all
+}
+
+// look looks at the links, unless that was done shortly before. It returns false without a working directory.
+func (p *Paths) look(now time.Time) bool {
+	if p.links == nil {
+		p.fold = realpath.Folds(p.dir)
+	}
+	if p.links == nil || now.Sub(p.looked) > max(keepLinks, share*p.took) {
+		links, err := realpath.New(p.dir, p.fold)
+		if err != nil {
+			return false
+		}
+		p.links, p.looked, p.took = links, now, 0
+	}
+	return true
+}
+
+// Root returns the working directory as targets have it.
+func (p *Paths) Root() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.look(time.Now()) {
+		return p.dir
+	}
+	return p.links.Root()
 }
