@@ -6,9 +6,11 @@ import (
 	"slices"
 
 	"qq/internal/agent"
+	"qq/internal/app/apart"
 	"qq/internal/app/scratch"
 	"qq/internal/box"
 	"qq/internal/config"
+	"qq/internal/isolate"
 	"qq/internal/sandbox"
 	"qq/pkg/childproc"
 	"qq/pkg/task"
@@ -19,16 +21,17 @@ var _ childproc.Commander = (*wiring)(nil)
 // Commands implements childproc.Commander. The root starts the commands of a child: the child is in a sandbox, so that
 // it cannot give them a view of the file system, and it may be killed before what they changed is put back.
 func (w *wiring) Commands(job task.Job) (*os.File, error) {
-	if def, err := w.Agent(job.Agent); err != nil || !def.Allows("run_pty_cmd") {
+	if def, err := w.Agent(job.Agent); err != nil || !def.Allows("run_pty_cmd") && !job.HasGivenCheck() {
 		return nil, nil // Prepare reports err
 	}
 	return w.children.Open(job.ExecutionID)
 }
 
-// box returns what starts the commands of the agent a, which works in the folder dir.
-func (w *wiring) box(a agent.Agent, dir string) *box.Box {
+// box returns what starts the commands of the agent a, which works in the folder dir, in copy if that is not nil.
+func (w *wiring) box(a agent.Agent, dir string, copy *isolate.Copy) *box.Box {
 	cfg := box.Config{
-		Host: w.host, Exe: w.exe, Dir: dir, Rules: a.Rules(dir), Confined: sandbox.Probe().Enforced(), Mounts: true,
+		Host: w.host, Exe: w.exe, Dir: dir, Rules: a.CommandRules(dir),
+		Confined: sandbox.Probe().Enforced(), Mounts: true,
 		Namespace: true, Writable: w.cfg.Settings.Writable, Limits: commandLimits(w.cfg.Settings),
 		Hidden: []string{w.cfg.Settings.Home}, Servers: box.Servers(w.cfg.Environ.Get, os.Getuid()),
 	}
@@ -37,6 +40,11 @@ func (w *wiring) box(a agent.Agent, dir string) *box.Box {
 	}
 	if own := w.scratch.Made(); own != "" {
 		cfg.Log = scratch.Placeholders(own)
+	}
+	if copy != nil && copy.File() != nil {
+		cfg.Overlay = &box.Overlay{File: copy.File(), Dir: copy.Tree()}
+	} else if copy != nil {
+		cfg.Writable = apart.Beside(copy, cfg.Writable)
 	}
 	return box.New(cfg)
 }

@@ -93,7 +93,9 @@ func TestDelegation(t *testing.T) {
 	e := w.run("[[lead]]")
 	assert.Equal(t, ended{out: "first and second\n"}, e)
 	var results []task.Result
-	require.NoError(t, json.Unmarshal([]byte(w.toolResults()[0]), &results))
+	array, below, _ := strings.Cut(w.toolResults()[0], "\n\n")
+	require.NoError(t, json.Unmarshal([]byte(array), &results))
+	assert.Equal(t, "2 tasks: 2 completed", below)
 	require.Len(t, results, 2)
 	assert.Equal(t, "first", results[0].Output)
 	assert.Equal(t, "second [[joined]]", results[1].Output)

@@ -71,7 +71,8 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	}
 	remote := w.children.Has(job.ExecutionID)
 	if remote { // most children can run no commands
-		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job)))
+		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job),
+			w.apart.Copy(job.ExecutionID)))
 	}
 	setup, err := json.Marshal(childSetup{
 		Seats: seats, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
@@ -111,12 +112,12 @@ func (w *wiring) Tidy(job task.Job) {
 // commands belong to id: tidy removes them.
 func (w *wiring) setup(def agents.Agent, m models.Model, job task.Job, id string) (s agent.Setup, err error) {
 	s = w.plannedSetup(def, job)
-	if m.CallsTools() && !s.ReadOnly && def.Changes() {
+	if !s.ReadOnly && (m.CallsTools() && def.Changes() || s.Checked) {
 		if s.TempDir, err = w.scratch.MakeTemp(id); err != nil {
 			return s, err
 		}
 	}
-	if m.CallsTools() && def.Allows("run_pty_cmd") {
+	if m.CallsTools() && def.Allows("run_pty_cmd") || s.Checked {
 		s.ShellLog, err = w.outputs().ShellLog(id)
 	}
 	return s, err
@@ -128,7 +129,11 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 	s := agent.Setup{
 		Policy: w.cfg.Policy, ReadOnly: w.cfg.ReadOnly || job.ReadOnly || def.Gathers(),
 		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
+		Repairs: w.cfg.Repairs, Checked: job.HasGivenCheck(),
 		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
+	}
+	if c := w.apart.Copy(job.ExecutionID); c != nil {
+		isolated(&s, c)
 	}
 	s.Guide = w.guides.Text(w.dirOf(job), s.ReadOnly)
 	if def.Allows("web_search") {

@@ -12,6 +12,7 @@ import (
 
 	"qq/internal/app/admin"
 	"qq/internal/app/batch"
+	"qq/internal/app/checks"
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
 	"qq/internal/app/output"
@@ -52,7 +53,7 @@ func runFlags() []cli.Flag {
 		},
 		&cli.IntFlag{Name: "max-turns", Usage: "model calls of the agent"},
 		command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
-	}, command.PermissionFlags()...)
+	}, append(checks.Flags(), command.PermissionFlags()...)...)
 }
 
 // formats are the formats of the answer.
@@ -66,6 +67,7 @@ type oneRun struct {
 	task    task.Task
 	format  string
 	schema  json.RawMessage // of the answer
+	checks  checks.Options
 	session session.Choice
 	dryRun  bool
 	live    *output.Live    // nil unless the answer is shown while it is written
@@ -101,7 +103,7 @@ func (r *root) run(c *cli.Context) error {
 	defer cancel()
 	needs := batch.Needs{
 		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Verbose: c.Bool("verbose"),
-		NoLedger: c.Bool("no-ledger") || one.session.Ephemeral || one.dryRun,
+		NoLedger: c.Bool("no-ledger") || one.session.Ephemeral || one.dryRun, Repairs: one.checks.Repairs,
 	}
 	if one.format == output.StreamJSON {
 		needs.Events = r.Out
@@ -136,6 +138,9 @@ func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
 	if one.schema, err = batch.Schema(c.String("schema")); err != nil {
 		return nil, err
 	}
+	if one.checks, err = checks.Read(c); err != nil {
+		return nil, err
+	}
 	one.session, err = admin.SessionChoice(c)
 	return one, err
 }
@@ -145,6 +150,10 @@ func (one *oneRun) do(ctx context.Context) error {
 	cfg := one.w.cfg
 	var err error
 	if one.Agent, err = command.FindAgent(cfg.Agents, one.task.Agent); err != nil {
+		return err
+	}
+	one.task = one.checks.Complete(one.task, one.w, cfg.ReadOnly, true)
+	if err := one.checks.Unused(); err != nil {
 		return err
 	}
 	definitions.Warn(one.r.Invocation, cfg.Settings.Home, one.Agent)

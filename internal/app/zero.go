@@ -62,8 +62,8 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	if a.Setup, err = h.w.setup(h.r.Agent, h.r.Model, job, id); err != nil {
 		return job.Fail(err)
 	}
-	if h.r.Agent.Allows("run_pty_cmd") {
-		a.Process.Commands = h.w.box(a, h.w.cfg.Dir)
+	if h.r.Agent.Allows("run_pty_cmd") || a.Setup.Checked {
+		a.Process.Commands = h.w.box(a, h.w.cfg.Dir, nil)
 	}
 	a.Screen = &agent.TokenEvents{To: p, Next: a.Screen}
 	seats, err := h.w.Seats(ctx, h.r.Agent, h.r.Model, job.Task)

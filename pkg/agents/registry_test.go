@@ -204,6 +204,26 @@ func TestRemote(t *testing.T) {
 	}
 }
 
+// TestFallbackNeedsTrust: a fallback in a checkout, wherever it is, does not count without trust, and says so.
+func TestFallbackNeedsTrust(t *testing.T) {
+	for fallback, want := range map[string]bool{"[]": false, "ollama:qwen3": true, "[x:cloud, lab:m]": true} {
+		work, config := tree(t, map[string]string{
+			"work/.qq/agents/far.md": "---\ndescription: d\nfallback: " + fallback + "\n---\nx",
+		})
+		r := Load(Dirs(work, config, nil))
+		assert.Equal(t, want, len(r.Claims("")) == 1, fallback)
+		a, err := r.Lookup("far")
+		require.NoError(t, err)
+		assert.True(t, a.Untrusted)
+		assert.Equal(t, want, len(a.Warnings) == 1, fallback)
+		r = Load(Dirs(work, config, trust(t, work, ".qq/agents/far.md")))
+		a, err = r.Lookup("far")
+		require.NoError(t, err)
+		assert.Empty(t, a.Warnings)
+		assert.False(t, a.Untrusted)
+	}
+}
+
 // TestModels: a file that is not trusted cannot choose a model of another server, nor by an alias of the user.
 func TestModels(t *testing.T) {
 	known := Models{Servers: []string{"lab", "openai"}, Aliases: []string{"fast"}}

@@ -65,7 +65,8 @@ func allFrames() []Frame {
 				{Tool: "read_file", Arguments: json.RawMessage(`{"path":"a"}`), Digest: strings.Repeat("0f", 32)},
 			}}},
 		{Type: TypeResult, Result: &Result{Status: task.Completed, Usage: task.Usage{InputTokens: 1, OutputTokens: 2},
-			Bytes: 1 << 40, ChangedFiles: []string{"a"}, Structured: json.RawMessage(`[1]`), Warnings: []string{"w"}}},
+			Bytes: 1 << 40, ChangedFiles: []string{"a"}, Structured: json.RawMessage(`[1]`), Warnings: []string{"w"},
+			Did: &task.Did{Calls: map[string]int{"a": 1}, Commands: []task.Command{{Line: "b", ExitCode: 1}}}}},
 	}
 }
 

@@ -110,8 +110,8 @@ func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 }
 
 // footer returns a line about what the task took: "[coder 7dfddf4f: completed in 12.3 s, 3,120 tokens in,
-// 410 out]". It is "" for a task that never started. Arrays of results have no such line: they stay JSON,
-// and each result in them has duration_ms and usage.
+// 410 out]". It is "" for a task that never started. Arrays of results have [report] instead, and each
+// result in them has duration_ms and usage.
 func footer(r task.Result) string {
 	if r.ExecutionID == "" || r.Attempts == 0 {
 		return ""
@@ -181,7 +181,7 @@ func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (tool
 		return tool.Result{}, err
 	}
 	text, err := encode(results)
-	return tool.Result{Content: text, Refused: refusal(results)}, err
+	return tool.Result{Content: text, Footer: report(results), Refused: refusal(results)}, err
 }
 
 // decodeParallel decodes the arguments of run_parallel_tasks.
@@ -208,6 +208,7 @@ func encode(results []task.Result) (string, error) {
 	shown := make([]task.Result, len(results))
 	for i, r := range results {
 		shown[i] = listed(forModel(r))
+		shown[i].Did = nil // for people
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -94,7 +94,7 @@ func TestFooter(t *testing.T) {
 	assert.Equal(t, tool.Result{Content: "done", Footer: want}, call("spawn_agent", `{"instructions":"x"}`))
 
 	array := call("run_parallel_tasks", `{"tasks":[{"task":"x"}]}`)
-	assert.Empty(t, array.Footer)
+	assert.Equal(t, "\n1 task: 1 completed", array.Footer, "a block of its own below the array")
 	assert.Contains(t, array.Content, `"duration_ms":12345`)
 	assert.Contains(t, array.Content, `"usage":{"input_tokens":1003120,"output_tokens":410}`)
 
