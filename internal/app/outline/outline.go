@@ -50,17 +50,23 @@ func (o *Outliner) Planned(t task.Task) plan.Task {
 
 // real returns the real paths for a target. If there is no working directory any more, the target may be anything.
 func (o *Outliner) real(dir, text string) []targets.Target {
-	if o.paths == nil {
-		var err error
-		if o.paths, err = realpath.New(o.dir, realpath.Folds(o.dir)); err != nil {
-			return []targets.Target{{}}
-		}
+	if !o.ready() {
+		return []targets.Target{{}}
 	}
 	return o.paths.Targets(dir, text)
 }
 
+func (o *Outliner) ready() bool {
+	if o.paths == nil {
+		o.paths, _ = realpath.New(o.dir, realpath.Folds(o.dir)) // fails only without a working directory
+	}
+	return o.paths != nil
+}
+
 // Root returns the working directory as targets have it.
 func (o *Outliner) Root() string {
-	real := o.real("", ".")
-	return real[len(real)-1].String()
+	if !o.ready() {
+		return o.dir
+	}
+	return o.paths.Root()
 }

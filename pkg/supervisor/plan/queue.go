@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
-	"strings"
 )
 
 // ageing is after how many starts of others a priority with tasks that could start counts one more.
@@ -45,13 +44,6 @@ type Skip struct {
 	// Chain are the names of the tasks between: the first was not completed, the second needs the first, and so on.
 	// The skipped task needs the last. A long chain is shortened in the middle.
 	Chain []string
-}
-
-// String returns why the task is skipped.
-func (s Skip) String() string {
-	names := slices.Clone(s.Chain)
-	slices.Reverse(names)
-	return "it needs " + strings.Join(names, ", which needs ") + ", which was not completed"
 }
 
 // Queue returns the tasks, to be handed out.

@@ -176,6 +176,8 @@ func TestContains(t *testing.T) {
 		assert.Equal(t, c.want, Contains(Parse(c.a, false), Parse(c.b, false)), "%s in %s", c.b, c.a)
 	}
 	assert.False(t, Contains(Parse("a", false).AsFile(), Parse("a", false)))
+	assert.True(t, Contains(Parse("src/*.go", false), Parse("src/a.go", false).AsFile()))
+	assert.False(t, Contains(Parse("src/*.go", false), Parse("src/a.md", false).AsFile()))
 	assert.True(t, Target{}.Anything())
 	assert.True(t, Parse("**", false).Anything())
 	assert.False(t, Parse("a", false).Anything())
@@ -273,6 +275,35 @@ func TestPaths(t *testing.T) {
 	})
 	t.Logf("%d of %d pairs overlap only in other alphabets, or cannot be decided", needless, total)
 	assert.Less(t, needless*10, total, "too careful")
+}
+
+// TestContainsAll: what contains another target has all its paths, and overlaps with all that the other overlaps with.
+func TestContainsAll(t *testing.T) {
+	all := names()
+	contained := 0
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func() Target {
+			own := Parse(target(t), false)
+			if rapid.Bool().Draw(t, "file") {
+				own = own.AsFile()
+			}
+			return own
+		}
+		a, b, c := draw(), draw(), draw()
+		if !Contains(a, b) {
+			return
+		}
+		contained++
+		for _, name := range all {
+			if b.Covers(name) && !a.Covers(name) {
+				t.Fatalf("%q is in %v, and not in %v", name, b, a)
+			}
+		}
+		if Overlap(b, c) && !Overlap(a, c) {
+			t.Fatalf("%v overlaps with %v, and %v does not", c, b, a)
+		}
+	})
+	t.Logf("%d pairs", contained)
 }
 
 // TestIndex compares an [Index] with a list, while targets come and go.
