@@ -60,21 +60,11 @@ type Graph struct {
 	files  []string
 	by     map[string][]string   // the files that import a file or a package
 	unsure map[language][]string // the files that may import any file
-	langs  map[language]bool     // those that are looked at
 }
 
-// Scan reads the tree below root, as far as its .gitignore files do not exclude it. It looks at the languages of the
-// files that may be changed, and all if it is not known which these are.
-func Scan(ctx context.Context, root *os.Root, changed []string) (*Graph, error) {
-	g := &Graph{by: map[string][]string{}, unsure: map[language][]string{}, langs: map[language]bool{}}
-	for _, file := range changed {
-		if l := languageOf(file); l != none {
-			g.langs[l] = true
-		}
-	}
-	if len(changed) == 0 {
-		g.langs = map[language]bool{golang: true, python: true, script: true}
-	}
+// Scan reads the tree below root, as far as its .gitignore files do not exclude it.
+func Scan(ctx context.Context, root *os.Root) (*Graph, error) {
+	g := &Graph{by: map[string][]string{}, unsure: map[language][]string{}}
 	p := &project{root: root, has: map[string]bool{}}
 	_, err := tree.Walk(ctx, root, ".", func(file string, e fs.DirEntry) {
 		switch {
@@ -99,9 +89,6 @@ func Scan(ctx context.Context, root *os.Root, changed []string) (*Graph, error) 
 			return nil, context.Cause(ctx)
 		}
 		l := languageOf(file)
-		if !g.langs[l] {
-			continue
-		}
 		text, err := p.read(file)
 		if total += len(text); err != nil || total > maxTotal {
 			g.unsure[l] = append(g.unsure[l], file)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 
+	"qq/internal/imports"
 	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/needs"
 	"qq/pkg/supervisor/plan"
@@ -17,8 +18,9 @@ import (
 
 // Rules are what flags and settings say about the plan of a batch.
 type Rules struct {
-	Mode   access.Mode // which tasks are held apart
-	Phases bool
+	Mode    access.Mode // which tasks are held apart
+	Phases  bool
+	Imports *imports.Graph // of the files of the project; nil means that imports do not count
 }
 
 // survey is what is known of the tasks of a batch when all have been looked at.
@@ -85,6 +87,7 @@ func (r Rules) plan(tasks iter.Seq2[task.Task, error], s survey, of Runner) (*pl
 	if err := unneeded(all, named); err != nil {
 		return nil, err
 	}
+	r.addImported(all, of.Root())
 	return plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s)})
 }
 
