@@ -31,5 +31,6 @@ func TestDidOfAChild(t *testing.T) {
 		`"commands":[{"command":"x\ny","exit_code":1}],"more_commands":-1}}}` + "\n"
 	r := l.Launch(t.Context(), job("mimic", said))
 	assert.Equal(t, task.Completed, r.Status, r.Err())
-	assert.Equal(t, &task.Did{Calls: map[string]int{"b": 2}, Commands: []task.Command{{Line: "x y", ExitCode: 1}}}, r.Did)
+	want := task.Did{Calls: map[string]int{"b": 2}, Commands: []task.Command{{Line: "x y", ExitCode: 1}}}
+	assert.Equal(t, &want, r.Did)
 }
