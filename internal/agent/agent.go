@@ -238,8 +238,21 @@ func (r *run) Messages() (texts []string) {
 	}
 }
 
+// Reminder is a parent that expects of an agent more than an answer.
+type Reminder interface {
+	// Reminder returns what an agent is told, at most once, that wants to answer; "" if nothing is missing.
+	Reminder() string
+}
+
 // Pending implements loop.Host.
-func (r *run) Pending() string { return r.helpers.uncollected() }
+func (r *run) Pending() string {
+	if p, ok := r.parent.(Reminder); ok {
+		if text := p.Reminder(); text != "" {
+			return text
+		}
+	}
+	return r.helpers.uncollected()
+}
 
 // Changed implements loop.Host.
 func (r *run) Changed(paths []string) { r.parent.Changed(paths) }

@@ -6,9 +6,11 @@ import (
 	"slices"
 
 	"qq/internal/agent"
+	"qq/internal/app/apart"
 	"qq/internal/app/scratch"
 	"qq/internal/box"
 	"qq/internal/config"
+	"qq/internal/isolate"
 	"qq/internal/sandbox"
 	"qq/pkg/childproc"
 	"qq/pkg/task"
@@ -25,8 +27,8 @@ func (w *wiring) Commands(job task.Job) (*os.File, error) {
 	return w.children.Open(job.ExecutionID)
 }
 
-// box returns what starts the commands of the agent a, which works in the folder dir.
-func (w *wiring) box(a agent.Agent, dir string) *box.Box {
+// box returns what starts the commands of the agent a, which works in the folder dir, in copy if that is not nil.
+func (w *wiring) box(a agent.Agent, dir string, copy *isolate.Copy) *box.Box {
 	cfg := box.Config{
 		Host: w.host, Exe: w.exe, Dir: dir, Rules: a.CommandRules(dir),
 		Confined: sandbox.Probe().Enforced(), Mounts: true,
@@ -38,6 +40,11 @@ func (w *wiring) box(a agent.Agent, dir string) *box.Box {
 	}
 	if own := w.scratch.Made(); own != "" {
 		cfg.Log = scratch.Placeholders(own)
+	}
+	if copy != nil && copy.File() != nil {
+		cfg.Overlay = &box.Overlay{File: copy.File(), Dir: copy.Tree()}
+	} else if copy != nil {
+		cfg.Writable = apart.Beside(copy, cfg.Writable)
 	}
 	return box.New(cfg)
 }

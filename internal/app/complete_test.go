@@ -64,7 +64,7 @@ func TestCompletedWords(t *testing.T) {
 		line, kind string
 		want       []string
 	}{
-		{"", "words", []string{"batch", "agents", "trust", "permissions", "runs", "models", "setup", "sessions",
+		{"", "words", []string{"batch", "plan", "agents", "trust", "permissions", "runs", "models", "setup", "sessions",
 			"doctor", "config",
 			"completion", "man", "version", "help"}},
 		{"ru", "words", []string{"runs"}}, {"help ru", "words", []string{"runs"}},

@@ -71,7 +71,8 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	}
 	remote := w.children.Has(job.ExecutionID)
 	if remote { // most children can run no commands
-		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job)))
+		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job),
+			w.apart.Copy(job.ExecutionID)))
 	}
 	setup, err := json.Marshal(childSetup{
 		Seats: seats, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
@@ -131,19 +132,21 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 		Repairs: w.cfg.Repairs, Checked: job.HasGivenCheck(),
 		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
 	}
+	if c := w.apart.Copy(job.ExecutionID); c != nil {
+		isolated(&s, c)
+	}
 	s.Guide = w.guides.Text(w.dirOf(job), s.ReadOnly)
 	if def.Allows("web_search") {
 		s.Search = w.cfg.Search
 	}
 	if s.CanDelegate && def.Allows("delegate_task") {
-		w.enrol(&s, def, job)
+		w.enrol(&s, ceiling.Ceiling{Agent: def, Task: job.Task, ReadOnly: w.cfg.ReadOnly})
 	}
 	return s
 }
 
-// enrol adds the agents that the agent def may ask in job to its roster.
-func (w *wiring) enrol(s *agent.Setup, def agents.Agent, job task.Job) {
-	c := ceiling.Ceiling{Agent: def, Task: job.Task, ReadOnly: w.cfg.ReadOnly}
+// enrol adds the agents that an agent with the ceiling c may ask to its roster.
+func (w *wiring) enrol(s *agent.Setup, c ceiling.Ceiling) {
 	for _, a := range w.Glance() {
 		if c.MayOnlyRead() { // what an agent may change is not seen at a glance
 			var err error

@@ -17,6 +17,7 @@ import (
 	"qq/internal/app/definitions"
 	"qq/internal/app/output"
 	"qq/internal/app/prompt"
+	"qq/internal/config"
 	"qq/internal/models"
 	"qq/pkg/session"
 	"qq/pkg/task"
@@ -98,13 +99,8 @@ func (r *root) run(c *cli.Context) error {
 	if err := one.task.Validate(); err != nil {
 		return command.Usagef("qq --help shows how a task is given", "%v", err)
 	}
-	ctx := c.Context
-	if c.IsSet("timeout") && cfg.ChildTimeout > 0 {
-		limit := limitsOf(cfg).TimeoutBy.Limit(cfg.ChildTimeout, 0, "")
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit.For, limit.RunOver())
-		defer cancel()
-	}
+	ctx, cancel := withTimeout(c.Context, cfg)
+	defer cancel()
 	needs := batch.Needs{
 		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Verbose: c.Bool("verbose"),
 		NoLedger: c.Bool("no-ledger") || one.session.Ephemeral || one.dryRun, Repairs: one.checks.Repairs,
@@ -116,6 +112,15 @@ func (r *root) run(c *cli.Context) error {
 		return err
 	}
 	return one.do(ctx)
+}
+
+// withTimeout returns a context that ends after the time of --timeout, which limits a run as a whole.
+func withTimeout(ctx context.Context, set config.Config) (context.Context, context.CancelFunc) {
+	if set.Source("QQ_CHILD_TIMEOUT") != "flag --timeout" || set.ChildTimeout == 0 {
+		return ctx, func() {}
+	}
+	limit := limitsOf(set).TimeoutBy.Limit(set.ChildTimeout, 0, "")
+	return context.WithTimeoutCause(ctx, limit.For, limit.RunOver())
 }
 
 // oneRun reads the flags of one run.
@@ -160,16 +165,12 @@ func (one *oneRun) do(ctx context.Context) error {
 	if one.dryRun {
 		return one.printPlan()
 	}
-	header := session.Header{Agent: one.Agent.Name, Model: one.Model.String(), Dir: cfg.Dir}
-	transcript, err := session.Of(cfg.Settings.Home).Open(one.session, header, one.r)
+	transcript, err := one.keep()
 	if err != nil {
-		return admin.SessionError(err)
+		return err
 	}
 	defer transcript.Close()
-	transcript.Run = one.w.ID()
-	one.History, one.Transcript, one.Session = transcript.History, transcript, transcript.ID
 	one.task.Schema = one.schema
-	one.waiting.For(cmp.Or(one.Model.Name, one.Model.Kind))
 	if one.format == output.Text && one.r.Out.Terminal() && len(one.schema) == 0 {
 		one.live = output.NewLive(one.r.Out)
 		if one.Model.Kind == models.Extract {
@@ -179,15 +180,36 @@ func (one *oneRun) do(ctx context.Context) error {
 			one.Screen = one.waiting.Before(one.live)
 		}
 	}
+	res, err := one.ask(ctx)
+	if err != nil && res.Attempts == 0 {
+		return err
+	}
+	return one.finish(res, err, transcript)
+}
+
+// keep opens the transcript of the run. The caller closes it.
+func (one *oneRun) keep() (*session.Keeping, error) {
+	cfg := one.w.cfg
+	header := session.Header{Agent: one.Agent.Name, Model: one.Model.String(), Dir: cfg.Dir}
+	transcript, err := session.Of(cfg.Settings.Home).Open(one.session, header, one.r)
+	if err != nil {
+		return nil, admin.SessionError(err)
+	}
+	transcript.Run = one.w.ID()
+	one.History, one.Transcript, one.Session = transcript.History, transcript, transcript.ID
+	return transcript, nil
+}
+
+// ask runs the agent. The error says that the run could not be recorded; it was not started if the result has no
+// attempt.
+func (one *oneRun) ask(ctx context.Context) (task.Result, error) {
+	one.waiting.For(cmp.Or(one.Model.Name, one.Model.Kind))
 	res, err := one.w.Run(ctx, one.zeroRun, one.task)
 	one.waiting.Stop()
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // it names the failed act itself
 	}
-	if err != nil && res.Attempts == 0 {
-		return err
-	}
-	return one.finish(res, err, transcript)
+	return res, err
 }
 
 // wait begins to show that the answer is awaited, if somebody looks at a terminal.

@@ -14,12 +14,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"qq/internal/app/batch"
+	"qq/internal/app/apart"
+	"qq/internal/app/batch/launcher"
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
 	"qq/internal/app/gates"
 	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
+	"qq/internal/app/outline"
 	"qq/internal/app/scratch"
 	"qq/internal/app/staffing"
 	"qq/internal/approval"
@@ -95,11 +97,14 @@ type wiring struct {
 	log      *record.ChildLog
 	launcher *childproc.Launcher
 	scratch  *scratch.Folder
+	apart    *apart.Trees           // copies of the tree; nil if no task gets one
 	host     *proc.Host             // starts every process
 	exe      string                 // path of this program
 	astGrep  func() string          // path of ast-grep; empty if it is not installed
 	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
 	children remote.Children        // which ask for their commands to be started
+
+	*outline.Outliner // of the tasks of a batch
 
 	oneProcessor bool // children start with GOMAXPROCS=1
 }
@@ -120,6 +125,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
 	w.models.Keys = w.keys
 	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
+	w.Outliner = outline.New(cfg.Agents, cfg.Dir, cfg.ReadOnly, set.Deny)
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
 		OnQuota: onQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
@@ -137,6 +143,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		}
 		return path
 	})
+	w.openCopies()
 	w.launcher = childproc.NewLauncher(childproc.Config{
 		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,
 		Keep:      string(w.outputs()),
@@ -146,7 +153,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
-		Launcher: batch.NewLauncher(staffing.Telling{Stager: w.launcher, Desk: w.Desk}),
+		Launcher: launcher.New(w.apart.Launcher(staffing.Telling{Stager: w.launcher, Desk: w.Desk})),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
@@ -221,7 +228,7 @@ func (w *wiring) Batch(ctx context.Context, b supervisor.Batch) error {
 	if w.socket != nil {
 		w.socket.Batch(b.ID)
 	}
-	return errors.Join(w.Supervisor.Batch(ctx, b), w.record.Close())
+	return errors.Join(w.Supervisor.Batch(ctx, w.apart.Batch(b)), w.record.Close())
 }
 
 // recorded is the receiver of the results of a batch. It passes each finished result to the
@@ -248,8 +255,15 @@ func (w *wiring) ID() string { return w.cfg.ID }
 
 // Lookup implements batch.Runner.
 func (w *wiring) Lookup(ctx context.Context, tasks []task.Task) error {
+	writes := false
 	for _, t := range tasks {
 		if _, err := w.Agent(t.Agent); err != nil {
+			return err
+		}
+		writes = writes || w.Writes(task.Job{Task: t})
+	}
+	if writes { // else nobody needs a copy
+		if err := w.apart.Try(ctx); err != nil {
 			return err
 		}
 	}
@@ -276,6 +290,9 @@ func (w *wiring) Close() error {
 	}
 	if w.socket != nil {
 		w.socket.Close()
+	}
+	if err := w.apart.Close(); err != nil {
+		w.cfg.Person.Say("warning: copies of the folder are left, the next run removes them: %v", err)
 	}
 	if err := w.scratch.Remove(); err != nil {
 		w.cfg.Person.Say("warning: temporary files of commands stay in %s: %v", w.scratch.Dir, err)

@@ -71,9 +71,19 @@ type Config struct {
 	// Servers are hidden like Hidden, see [Servers]; they may be sockets too.
 	Servers []string
 	Limits  Limits
+	// Overlay is what commands see instead of a folder that has the working directory; nil means the folder itself.
+	// The caller closes its file after the last command. What commands write there changes no file outside, so nothing
+	// is put back; who copies it elsewhere asks [Box.Obeyed] first.
+	Overlay *Overlay
 	// Log is a file that gets the path of each folder in which placeholders are made, with a NUL behind it; empty means
 	// none. What is left of them after a SIGKILL can be removed with [placeholder.Sweep].
 	Log string
+}
+
+// Overlay is a file of [sandbox.Layers] and the folder that it stands for, a real path.
+type Overlay struct {
+	File *os.File
+	Dir  string
 }
 
 // Limits bound a command together with all that it starts; 0 means no limit.
@@ -187,7 +197,7 @@ func (b *Box) Launch(c proc.Command, show []string) (*Process, error) {
 		r.proc, err = b.Host.Start(c)
 	}
 	for _, f := range c.Extra {
-		if f != nil && (r.group == nil || !slices.Contains(r.group.Tasks, f)) {
+		if f != nil && !b.keeps(f) && (r.group == nil || !slices.Contains(r.group.Tasks, f)) {
 			f.Close()
 		}
 	}
@@ -225,8 +235,12 @@ func (r *Process) prepare(c *proc.Command, show []string) (err error) {
 		return err
 	}
 	r.measured = Limits{Memory: b.Limits.Memory, Processes: b.Limits.Processes}
-	if !b.Confined {
+	if !b.Confined && b.Overlay == nil {
 		return nil
+	}
+	if b.Overlay != nil {
+		c.Extra, c.Mounts = append(c.Extra, b.Overlay.File), true
+		o.Overlay = &sandbox.Overlay{File: 2 + len(c.Extra), Dir: b.Overlay.Dir}
 	}
 	o.NoSockets = len(b.sockets()) == 0
 	if can := canView.Load(); b.Mounts && can != refused {
@@ -267,11 +281,18 @@ func (r *Process) look() (bool, error) {
 	if !slices.ContainsFunc(b.Rules.Write, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
 		return false, nil
 	}
+	if b.Overlay != nil {
+		r.before = b.watch.snapshot(nil)
+		return true, nil
+	}
 	b.makeAllSettings()
 	r.base = b.base
 	r.before = r.base.enter(b.watch)
 	return true, nil
 }
+
+// keeps reports whether f is the file of the overlay.
+func (b *Box) keeps(f *os.File) bool { return b.Overlay != nil && f == b.Overlay.File }
 
 // see adds the view to the order.
 func (r *Process) see(o *sandbox.Order, guarded bool, show []string) {
@@ -322,6 +343,9 @@ func (b *Box) shown(paths []string) (files []string) {
 // hold makes placeholders for names in dir, which is noted in the log. They stay empty for the command. The caller
 // holds b.mu.
 func (b *Box) hold(g *guard, dir string, names []string) {
+	if b.Overlay != nil {
+		return // they would be made in the folder itself
+	}
 	if !slices.Contains(b.logged, dir) && b.Log != "" && len(names) > 0 {
 		if f, err := os.OpenFile(b.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err == nil {
 			_, _ = f.WriteString(dir + "\x00") // without it, what a SIGKILL leaves goes with the next command there

@@ -284,34 +284,37 @@ func (c *Copy) checkout(ctx context.Context) error {
 	return os.MkdirAll(c.Dir, 0o700) // git knows no empty folder
 }
 
-// Enter makes cmd run in the copy: a program that restricts itself, as a child does. For a command of an agent, see
-// [sandbox.Order] and [Copy.Overlay].
-func (c *Copy) Enter(cmd *proc.Command) {
-	if cmd.Dir == "" || !sandbox.Within(cmd.Dir, c.tree.Dir) {
-		cmd.Dir = c.tree.Dir
+// Path returns the path that a file or folder of the tree has for a process in the copy. Others stay as they are.
+func (c *Copy) Path(name string) string {
+	if !sandbox.Within(name, c.tree.Dir) {
+		return name
+	}
+	return c.Dir + strings.TrimPrefix(name, c.tree.Dir)
+}
+
+// Tree returns the folder of which it is a copy, a real path.
+func (c *Copy) Tree() string { return c.tree.Dir }
+
+// Enter makes cmd run in the copy: a program that restricts itself, as a child does. Its folder is that of [Copy.Path].
+// For a command of an agent, see [Copy.File].
+func (c *Copy) Enter(cmd *proc.Command) error {
+	if !sandbox.Within(cmd.Dir, c.Dir) {
+		return fmt.Errorf("%s is not in the copy of %s", cmd.Dir, c.tree.Dir)
 	}
 	if c.overlay == nil {
-		cmd.Dir = c.Dir + strings.TrimPrefix(cmd.Dir, c.tree.Dir)
-		return
+		return nil
 	}
 	cmd.Extra = append(cmd.Extra, c.overlay)
-	o := sandbox.Order{Path: cmd.Path, Overlay: c.Overlay(2 + len(cmd.Extra)), Unconfined: true}
+	over := &sandbox.Overlay{File: 2 + len(cmd.Extra), Dir: c.tree.Dir}
+	o := sandbox.Order{Path: cmd.Path, Overlay: over, Unconfined: true}
 	var env string
 	cmd.Path, cmd.Args, env = sandbox.Wrap(c.tree.Exe, o, cmd.Args)
 	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], env)
 	cmd.Namespace, cmd.Mounts = true, true
+	return nil
 }
 
-// Overlay returns what makes a program of [sandbox.Order] see the copy, if it inherits [Copy.File] as that descriptor.
-// It returns nil for a worktree, which has a folder of its own.
-func (c *Copy) Overlay(descriptor int) *sandbox.Overlay {
-	if c.overlay == nil {
-		return nil
-	}
-	return &sandbox.Overlay{File: descriptor, Dir: c.tree.Dir}
-}
-
-// File returns the overlay; nil for a worktree.
+// File returns the overlay, for a program that is to see it instead of the tree; nil for a worktree.
 func (c *Copy) File() *os.File { return c.overlay }
 
 // Remove removes the copy. No process may run in it.

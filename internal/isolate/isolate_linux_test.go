@@ -188,7 +188,7 @@ func TestCommandInView(t *testing.T) {
 	require.NoError(t, err)
 	defer read.Close()
 	dir := y.path("tree")
-	o := sandbox.Order{Path: "/bin/sh", Overlay: c.Overlay(3), Report: 4, Mountable: true,
+	o := sandbox.Order{Path: "/bin/sh", Overlay: &sandbox.Overlay{File: 3, Dir: dir}, Report: 4, Mountable: true,
 		Rules: sandbox.Rules{Write: []string{dir}, Real: true},
 		View:  &sandbox.View{ReadOnly: []string{dir + "/.git"}}}
 	path, args, env := sandbox.Wrap(self(), o, []string{"sh", "-c", `echo in >> src/a; rm -r src/deep; cd .; pwd

@@ -27,7 +27,7 @@ func (c Conflict) String() string { return c.Path + ": " + c.Reason }
 
 // Outcome says what became of a patch. The patch is joined if there is no conflict.
 type Outcome struct {
-	Files     []string // what was changed in the tree
+	Files     []string // which files were changed in the tree
 	Conflicts []Conflict
 	File      string   // where the patch is kept; empty if it was joined
 	Kept      []string // files with new content that somebody else changed while the patch was joined
@@ -73,7 +73,7 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	}
 	if len(pl.conflicts) > 0 {
 		out.Conflicts = pl.conflicts
-		out.File, err = t.keep(p, changed, pl.conflicts)
+		out.File, err = t.keep(p, pl.conflicts)
 		return out, err
 	}
 	if len(pl.steps) == 0 {
@@ -93,7 +93,9 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 		if info, err := t.live.Lstat(string(s.Path)); err == nil {
 			t.history.stamps[string(s.Path)] = filestate.StampOf(info)
 		}
-		out.Files = append(out.Files, string(s.Path))
+		if !s.New.Mode.IsDir() && !(s.New.none() && s.Live.Mode.IsDir()) {
+			out.Files = append(out.Files, string(s.Path))
+		}
 	}
 	slices.Sort(out.Files)
 	out.Files = slices.Compact(out.Files)
@@ -289,8 +291,19 @@ func (pl *plan) merge(c Change, live State) (s State, data []byte, reason string
 // emptySum is the sum of no bytes.
 const emptySum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// keep writes a patch that is in conflict to a file, for `git apply`.
-func (t *Tree) keep(p *Patch, changed *os.Root, conflicts []Conflict) (file string, err error) {
+// Keep writes a patch that is not joined to a file, for `git apply`.
+func (t *Tree) Keep(p *Patch) (file string, err error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.keep(p, nil)
+}
+
+func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
+	changed, err := os.OpenRoot(p.copy.changes)
+	if err != nil {
+		return "", err
+	}
+	defer changed.Close()
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "What task %s changed in %s. It was not joined:\n", p.copy.ID, t.Dir)
 	for _, c := range conflicts {

@@ -126,7 +126,7 @@ func BenchmarkOverlay(b *testing.B) {
 				}
 				c, err := y.Make(b.Context(), "b"+time.Now().Format("150405.000000000"), Overlay)
 				require.NoError(b, err)
-				c.Enter(&cmd)
+				require.NoError(b, c.Enter(&cmd))
 				_, err = output(cmd)
 				require.NoError(b, err)
 				p, err := c.Patch(b.Context())

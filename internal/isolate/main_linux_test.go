@@ -153,7 +153,8 @@ func (y *yard) shell(dir, script string) string {
 // run runs a script in a copy.
 func (y *yard) run(c *Copy, script string) string {
 	cmd := y.sh(script)
-	c.Enter(&cmd)
+	cmd.Dir = c.Dir
+	require.NoError(y, c.Enter(&cmd))
 	out, err := output(cmd)
 	require.NoError(y, err, script)
 	return out

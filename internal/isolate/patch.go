@@ -29,7 +29,20 @@ type Patch struct {
 	copy *Copy
 }
 
-// Patch returns what the task changed. All processes in the copy must have ended.
+// Part removes the changes of these paths from the patch, and returns a patch that has them.
+func (p *Patch) Part(paths []string) *Patch {
+	part := &Patch{copy: p.copy}
+	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
+		if slices.Contains(paths, c.Path) {
+			part.Changes = append(part.Changes, c)
+			return true
+		}
+		return false
+	})
+	return part
+}
+
+// Patch returns what the task changed. All processes in the copy must have ended, and no other one can enter it.
 func (c *Copy) Patch(ctx context.Context) (*Patch, error) {
 	c.tree.mu.RLock()
 	defer c.tree.mu.RUnlock()
@@ -49,6 +62,10 @@ func (c *Copy) Patch(ctx context.Context) (*Patch, error) {
 		}
 	}
 	slices.SortFunc(p.Changes, func(a, b Change) int { return comparePaths(a.Path, b.Path) })
+	if c.overlay != nil { // many patches may wait to be joined
+		_ = c.overlay.Close()
+		c.overlay = nil
+	}
 	return p, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"qq/internal/isolate/worktree"
@@ -28,6 +29,10 @@ func Sweep(state, patches string) (kept []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for copies that were left: %w", err)
 	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !e.IsDir() })
+	if len(entries) == 0 {
+		return nil, nil
+	}
 	dir := locks(state)
 	alone, err := dir.Alone("sweep")
 	if err != nil {
@@ -37,7 +42,7 @@ func Sweep(state, patches string) (kept []string, err error) {
 	var all error
 	err = dir.Look(func(live map[string]bool) error {
 		for _, e := range entries {
-			if !e.IsDir() || live[e.Name()] {
+			if live[e.Name()] {
 				continue
 			}
 			found, err := clearSession(state, e.Name(), patches)

@@ -231,8 +231,11 @@ func (j job) task(tree *Tree, i int) (*Patch, error) {
 		job
 		I int
 	}{j, i})
-	cmd := proc.Command{Path: self(), Args: []string{"writer", string(arg)}, Env: []string{roleEnv + "=write"}}
-	c.Enter(&cmd)
+	cmd := proc.Command{Path: self(), Args: []string{"writer", string(arg)}, Dir: c.Dir,
+		Env: []string{roleEnv + "=write"}}
+	if err := c.Enter(&cmd); err != nil {
+		return nil, err
+	}
 	if rand.New(rand.NewPCG(j.Seed+1<<32, uint64(i))).IntN(20) == 0 { // always the same, in each session
 		p, err := host.Start(cmd)
 		if err != nil {

@@ -105,6 +105,8 @@ type Task struct {
 	// Part says that the task is to summarize one part of a document that is too long for the model
 	// of an agent. The agent summarizer runs it, even if the agent that asks may not delegate.
 	Part bool `json:"part,omitempty"`
+	// Needed is a digest of the results of Needs. The root sets it when they are there.
+	Needed string `json:"-"`
 	// Temporary is an agent that was defined for this task alone, instead of a registered one.
 	// Only the tool spawn_agent sets it.
 	Temporary *Temporary `json:"temporary,omitempty"`

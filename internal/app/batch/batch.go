@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/batch/planned"
 	"qq/internal/app/checks"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
@@ -61,6 +62,8 @@ type Runner interface {
 	// Plan lists how the text of a task would be cut and summarized. It is empty if the
 	// text fits the model.
 	Plan(ctx context.Context, t task.Task) ([]string, error)
+	// What the plan of a batch has to know.
+	planned.Runner
 	// Batch runs the tasks and returns when each has a result.
 	Batch(ctx context.Context, b supervisor.Batch) error
 	// History is the record of this run and of earlier runs.

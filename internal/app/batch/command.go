@@ -19,6 +19,7 @@ import (
 
 	"qq/internal/agent/loop"
 	"qq/internal/app/batch/foreign"
+	"qq/internal/app/batch/planned"
 	"qq/internal/app/batch/report"
 	"qq/internal/app/checks"
 	"qq/internal/app/command"
@@ -29,6 +30,7 @@ import (
 	"qq/internal/taskfile/locate"
 	"qq/pkg/agents"
 	"qq/pkg/spelling"
+	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
@@ -67,7 +69,15 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			}, []string{"never", "soon", "now", "soon,fail=1", "now,fail=1", "soon,fail=10%", "now,fail=10%",
 				"soon,success=1", "now,success=1", "soon,done=1", "now,done=1"}),
 			&cli.BoolFlag{
-				Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing",
+				Name:  "dry-run",
+				Usage: "print the tasks, their plan, and how long texts would be cut, and start nothing",
+			},
+			command.Choice(&cli.StringFlag{
+				Name: "plan", Usage: "which tasks wait for others that touch the same files: auto, strict or off",
+			}, []string{string(access.Auto), string(access.Strict), string(access.Off)}),
+			&cli.BoolFlag{
+				Name:  "phases",
+				Usage: "run all tasks that only gather information first, then those that change things",
 			},
 			command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagCost, command.FlagQuota,
 			text("joblog", "file that gets a line for each result that was printed, in the format of GNU parallel"),
@@ -86,7 +96,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			text("output", "file for the results instead of stdout", "o"),
 			text("results", "folder that gets a file for each result"),
 			text("report", "file for a report in Markdown: how many tasks ended how, and a section for each"),
-			command.FlagFormat(output.Formats()), command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
+			command.FlagFormat(formats), command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 		}, habitFlags(), checks.Flags(), command.PermissionFlags()),
 		Action: b.run,
@@ -150,8 +160,11 @@ func (o *batchOptions) read(c *cli.Context) (err error) {
 			return err
 		}
 	}
-	if o.format, err = command.Format(c, output.Formats()); err != nil {
+	if o.format, err = command.Format(c, formats); err != nil {
 		return err
+	}
+	if o.format == planned.Mermaid && !c.Bool("dry-run") {
+		return command.Usagef("add --dry-run", "--output-format mermaid draws the plan of a batch that is not run")
 	}
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
 		return err
@@ -208,6 +221,9 @@ func realPath(path string) string {
 	return path
 }
 
+// formats are those of results, and that of a plan.
+var formats = append(output.Formats(), planned.Mermaid)
+
 // auto is the model that is chosen when it is needed.
 const auto = "auto"
 
@@ -236,6 +252,8 @@ func (b *batchRun) run(c *cli.Context) error {
 		return err
 	}
 	b.o.agent = cmp.Or(b.o.agent, cfg.Agent)
+	b.planned.Rules = planned.Rules{Mode: access.Mode(cfg.Plan), Phases: c.Bool("phases")}
+	b.planned.Jobs = cfg.MaxParallel
 	b.start = time.Now()
 	needs := Needs{
 		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), NoLedger: b.o.noLedger, Verbose: b.o.verbose,
@@ -248,6 +266,7 @@ func (b *batchRun) run(c *cli.Context) error {
 	if b.runner, err = b.process.Wire(needs); err != nil {
 		return err
 	}
+	b.planned.Runner = b.runner
 	if err := b.checkAgent(cfg); err != nil {
 		return err
 	}
@@ -255,6 +274,12 @@ func (b *batchRun) run(c *cli.Context) error {
 		return err
 	}
 	defer b.spool.Close()
+	if line := b.planned.Unplanned(); line != "" {
+		b.Note("%s", line)
+	}
+	if err := b.planned.Arrange(b.tasks(), b.o.format); err != nil {
+		return err
+	}
 	if c.Bool("dry-run") {
 		if cfg.Model == auto {
 			b.Note("model auto: it is chosen when the batch runs")
@@ -373,6 +398,7 @@ func (b *batchRun) checkTask(t task.Task) error {
 	if who := (staff{t.Agent, t.Model}); !slices.Contains(b.staffing, who) {
 		b.staffing = append(b.staffing, who)
 	}
+	b.planned.See(t)
 	return nil
 }
 

@@ -47,12 +47,14 @@ func Tools(p Parent, roster Roster, agents func() []AgentInfo) tool.Set {
 				`"working_dir":{"type":"string"},"targets":{"type":"array","items":{"type":"string"}}}}`)}},
 		tool.Function{Do: g.runParallel, Intent: planned(decodeParallel), About: tool.Spec{
 			Name: "run_parallel_tasks", Effect: tool.Delegates,
-			Description: `Have tasks done at once, each as in delegate_task. ` +
-				`Example: {"tasks":[{"task":"Judge a.go","agent":"analyzer"},` +
-				`{"task":"Judge b.go","agent":"analyzer"}]}`,
+			Description: `Have tasks done at once, each as in delegate_task; needs: ids to wait for. ` +
+				`Example: {"tasks":[{"id":"a","task":"Fix a.go","agent":"coder"},` +
+				`{"task":"Test","agent":"executor","needs":["a"]}]}`,
 			Parameters: json.RawMessage(`{"type":"object","required":["tasks"],"properties":{"tasks":{"type":"array",` +
-				`"items":{"type":"object","required":["task"],"properties":{` +
-				`"task":{"type":"string"},"agent":{"type":"string"}}}}}}`)}},
+				`"items":{"type":"object","required":["task"],"properties":{"id":{"type":"string"},` +
+				`"task":{"type":"string"},"agent":{"type":"string"},` +
+				`"targets":{"type":"array","items":{"type":"string"}},` +
+				`"needs":{"type":"array","items":{"type":"string"}}}}}}}`)}},
 		g.spawnTool(),
 		tool.Function{Do: tool.TextOnly(g.listAgents), About: tool.Spec{Name: "list_agents", Effect: tool.Reads,
 			Description: `List the agents that can be asked.`,
@@ -79,7 +81,11 @@ func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (too
 
 // decodeTask decodes the arguments of delegate_task.
 func decodeTask(args json.RawMessage) (task.Task, error) {
-	t, err := task.Decode(lenient(tool.Unwrap(args)))
+	data, err := lenient(tool.Unwrap(args))
+	if err != nil {
+		return task.Task{}, err
+	}
+	t, err := task.Decode(data)
 	if err != nil {
 		return t, err
 	}
@@ -225,7 +231,10 @@ func decodeTasks(data json.RawMessage) ([]task.Task, error) {
 	var items []json.RawMessage
 	if json.Unmarshal(data, &items) == nil && items != nil {
 		for i := range items {
-			items[i] = lenient(items[i])
+			var err error
+			if items[i], err = lenient(items[i]); err != nil {
+				return nil, fmt.Errorf("task %d: %w", i, err)
+			}
 		}
 		if again, err := json.Marshal(items); err == nil {
 			data = again

@@ -45,6 +45,15 @@ func (f *Files) With(more []string) []string {
 	return slices.Compact(all)
 }
 
+// Take removes all files and returns them, sorted.
+func (f *Files) Take() []string {
+	all := f.With(nil)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.paths = nil
+	return all
+}
+
 // Outside returns the changed files that no target covers. Without targets it returns none.
 func Outside(targets, changed []string) (strays []string) {
 	for _, file := range changed {

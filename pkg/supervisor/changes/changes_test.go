@@ -14,6 +14,8 @@ func TestFiles(t *testing.T) {
 	f.Add([]string{"c"})
 	assert.Equal(t, []string{"a", "b", "c"}, f.With(own))
 	assert.Equal(t, []string{"b", "c"}, f.With(nil))
+	assert.Equal(t, []string{"b", "c"}, f.Take())
+	assert.Empty(t, f.With(nil))
 }
 
 func TestOutside(t *testing.T) {

@@ -15,7 +15,11 @@ type Index[V any] struct {
 	paths   keys
 	globs   keys
 	longest []int32 // how many keys of globs have so many bytes
+	now     Mark
 }
+
+// Mark is a moment in the life of an [Index]. The zero Mark is its beginning.
+type Mark int32
 
 // Ref is a target in an [Index].
 type Ref int32
@@ -24,7 +28,8 @@ type Ref int32
 type entry[V any] struct {
 	target     Target
 	value      V
-	next, prev Ref // 0 is none
+	next, prev Ref // 0 is none; those that are next were added before
+	added      Mark
 }
 
 // keys are the beginnings of targets, with the first entry of each.
@@ -67,7 +72,8 @@ func (x *Index[V]) Add(t Target, value V) Ref {
 		x.entries[next].prev = at
 	}
 	in.first[key] = at
-	x.entries[at] = entry[V]{target: t, value: value, next: next}
+	x.now++
+	x.entries[at] = entry[V]{target: t, value: value, next: next, added: x.now}
 	return at
 }
 
@@ -106,11 +112,17 @@ func (x *Index[V]) Remove(at Ref) {
 // At returns a target and its value.
 func (x *Index[V]) At(at Ref) (Target, V) { return x.entries[at].target, x.entries[at].value }
 
+// Now returns the moment after the last target was added.
+func (x *Index[V]) Now() Mark { return x.now }
+
 // Overlapping appends to found the targets that overlap with t, in no order.
-func (x *Index[V]) Overlapping(t Target, found []Ref) []Ref {
+func (x *Index[V]) Overlapping(t Target, found []Ref) []Ref { return x.Since(0, t, found) }
+
+// Since appends to found those targets that overlap with t and were added after the mark, in no order.
+func (x *Index[V]) Since(mark Mark, t Target, found []Ref) []Ref {
 	key := t.key()
 	all := func(first Ref) {
-		for at := first; at > 0; at = x.entries[at].next {
+		for at := first; at > 0 && x.entries[at].added > mark; at = x.entries[at].next {
 			if Overlap(x.entries[at].target, t) {
 				found = append(found, at)
 			}

@@ -59,6 +59,9 @@ func Parse(text string, fold bool) Target {
 		return Target{fold: fold} // {a,../b}: it may lead anywhere
 	}
 	text = strings.TrimSuffix(clean(text, fold), "/")
+	for strings.HasSuffix(text, "/**/**") {
+		text = text[:len(text)-3]
+	}
 	for strings.HasSuffix(text, "/**") && !strings.ContainsAny(text[:len(text)-3], meta) {
 		text = text[:len(text)-3] // all below a folder is that folder
 	}

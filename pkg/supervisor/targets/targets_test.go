@@ -211,6 +211,11 @@ func in(text, name string) bool {
 	if ok, err := doublestar.Match(text, name); err == nil && ok {
 		return true
 	}
+	if above, all := strings.CutSuffix(text, "*/**"); all { // the library has a in a/**, but not in *a*/**
+		if ok, err := doublestar.Match(above+"*", name); err == nil && ok {
+			return true
+		}
+	}
 	if !strings.ContainsAny(text, meta) {
 		return name == text || strings.HasPrefix(name, text+"/")
 	}

@@ -1,0 +1,258 @@
+// Package apart runs each task that can write in a copy of the tree, and joins what it changed when it is gone.
+//
+// Vocabulary: the tree, a copy and a patch are those of package isolate. A task is isolated if it works in a copy. The
+// tree of a task is the working directory of the run, or that of the task if it is elsewhere.
+//
+// Flow: the Launcher of [Trees.Launcher] makes a copy for a task that can write, and has it launched there: see
+// [Trees.Place] for its process and [Trees.Copy] for its commands. When the task and all that it started have ended, it
+// makes the patch. That of a completed task is joined; that of another one is kept in a file. A task that can only read
+// works in the tree itself. What an isolated task starts works in its copy, so it sees what the task wrote, and its
+// changes are part of the patch; leases keep it apart from others in that copy. The agent that a person started, job
+// zero, works in the tree: only what it delegates is isolated. The tree is copied as it is, with what is not committed.
+//
+// Order: the tasks of a batch are joined in input order: a patch waits until the tasks before it have ended. Meanwhile
+// its task lends its slot. A patch that the targets of its task cover does not wait, because the plan runs no two tasks
+// at once whose targets overlap. In a batch with needs, targets or priorities, a patch waits only for tasks that have
+// started, because others may wait for this one. A delegated task is joined as soon as it ends.
+//
+// Files that git ignores are not joined, nor are files that programs obey and a command wrote, see package box: the
+// result has a warning about them.
+//
+// A task is recorded as completed after its patch was joined. So if the process is killed, a task that waits to be
+// joined runs again. Nothing of it is in the tree.
+package apart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"qq/internal/isolate"
+	"qq/internal/sandbox"
+	"qq/pkg/proc"
+	"qq/pkg/task"
+)
+
+// Off is the mode in which no task is isolated.
+const Off = "off"
+
+// Rights knows what agents may do.
+type Rights interface {
+	// Writes reports whether the agent of job can change files.
+	Writes(job task.Job) bool
+	// Obeyed returns those of paths, relative to the folder dir, that commands may not write there, and those that
+	// programs obey all the same.
+	Obeyed(dir string, paths []string) (held, told []string)
+}
+
+// Config says where and how tasks are isolated. Dir of Isolate is the working directory of the run.
+type Config struct {
+	Mode     string // of the setting
+	Isolate  isolate.Config
+	Rights   Rights
+	Confined bool // the kernel keeps agents in their folders
+	// Writable are folders, besides their own, that agents may write.
+	Writable []string
+}
+
+// Trees are the trees of a run. A nil *Trees isolates nothing.
+type Trees struct {
+	cfg Config
+
+	mu     sync.Mutex
+	trees  map[string]*isolate.Tree
+	places map[string]*place // by execution id
+	batch  *order            // nil if the run is no batch
+}
+
+// place is where a job works.
+type place struct {
+	*isolate.Copy
+	tree *isolate.Tree
+	dir  string   // the real path of the working directory of the isolated task, in the tree
+	ids  []string // of the jobs in the copy
+}
+
+// New returns the trees of a run. It opens none. It returns nil if no task is isolated.
+func New(cfg Config) *Trees {
+	if cfg.Mode == Off {
+		return nil
+	}
+	return &Trees{cfg: cfg, trees: map[string]*isolate.Tree{}, places: map[string]*place{}}
+}
+
+// tree returns the tree in which the folder dir, a real path, is.
+func (t *Trees) tree(dir string) (*isolate.Tree, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	cfg := t.cfg.Isolate
+	real, err := filepath.EvalSymlinks(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the folder of the agents: %w", err)
+	}
+	if cfg.Dir = real; !sandbox.Within(dir, real) {
+		cfg.Dir = dir
+	}
+	if open := t.trees[cfg.Dir]; open != nil {
+		return open, nil
+	}
+	open, err := isolate.Open(cfg)
+	if err == nil {
+		t.trees[cfg.Dir] = open
+	}
+	return open, err
+}
+
+const hint = "leave --isolate out (QQ_ISOLATE) to let tasks write in the folder itself"
+
+// copy makes a copy for a task that works in the folder dir.
+func (t *Trees) copy(ctx context.Context, id, dir string) (*place, error) {
+	if !t.cfg.Confined {
+		return nil, &task.Error{Status: task.Refused, Hint: hint,
+			Problem: "the kernel has no sandbox (Landlock) that would keep a task in its copy"}
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	tree, err := t.tree(real)
+	if err != nil {
+		return nil, refused(err)
+	}
+	c, err := tree.Make(ctx, id, isolate.Mode(t.cfg.Mode))
+	if err != nil {
+		return nil, refused(err)
+	}
+	if why := t.unfit(c, real); why != nil {
+		return nil, refused(errors.Join(why, c.Remove()))
+	}
+	return &place{Copy: c, tree: tree, dir: real}, nil
+}
+
+// unfit returns why a task whose working directory is dir may not work in a worktree. That has another path than the
+// tree.
+func (t *Trees) unfit(c *isolate.Copy, dir string) error {
+	if c.Mode != isolate.Worktree {
+		return nil
+	}
+	if _, err := os.Stat(c.Path(dir)); err != nil { // such as an ignored folder
+		return fmt.Errorf("the worktree has no %s", dir)
+	}
+	for _, path := range t.cfg.Writable {
+		if real, err := filepath.EvalSymlinks(path); err == nil && sandbox.Within(c.Tree(), real) {
+			return fmt.Errorf("no worktree: tasks could write %s itself, because QQ_WRITABLE has %s", c.Tree(), path)
+		}
+	}
+	return nil
+}
+
+// Beside returns those of folders that are not in the tree of a worktree: its task must not write there.
+func Beside(c *isolate.Copy, folders []string) []string {
+	return slices.DeleteFunc(slices.Clone(folders), func(path string) bool {
+		real, err := filepath.EvalSymlinks(path)
+		return err != nil || sandbox.Within(real, c.Tree())
+	})
+}
+
+// refused makes err, about a copy that cannot be had, one that refuses the task. A full disk is a fault of the machine.
+func refused(err error) error {
+	problem, more := task.Explain(err)
+	if task.MachineFault(err) {
+		return task.Machine("free some space on the disk of QQ_HOME; "+hint, "%s", problem)
+	}
+	if more == "" {
+		more = hint
+	}
+	return &task.Error{Status: task.Refused, Problem: problem, Hint: more, Err: err}
+}
+
+// Try makes a copy and removes it. The error says why no task can be isolated.
+func (t *Trees) Try(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	p, err := t.copy(ctx, "try-"+task.NewID(), t.cfg.Isolate.Dir)
+	if err != nil {
+		return err
+	}
+	return p.Remove()
+}
+
+// Place implements childproc.Placer: c starts in the copy of job, if it has one.
+func (t *Trees) Place(job task.Job, c *proc.Command) error {
+	p := t.at(job.ExecutionID)
+	if p == nil {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(c.Dir)
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	c.Dir = real
+	return p.Enter(c)
+}
+
+// Copy returns the copy in which the job with an execution id works, or nil.
+func (t *Trees) Copy(executionID string) *isolate.Copy {
+	if p := t.at(executionID); p != nil {
+		return p.Copy
+	}
+	return nil
+}
+
+// at returns where the job with an execution id works; nil means in the tree.
+func (t *Trees) at(executionID string) *place {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.places[executionID]
+}
+
+// enter notes that a job works in a copy.
+func (t *Trees) enter(executionID string, p *place) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.places[executionID] = p
+	p.ids = append(p.ids, executionID)
+}
+
+// remove removes a copy. All jobs in it have ended.
+func (t *Trees) remove(p *place) error {
+	t.mu.Lock()
+	for _, id := range p.ids {
+		delete(t.places, id)
+	}
+	t.mu.Unlock()
+	return p.Remove()
+}
+
+// Close removes all copies. No task runs any more.
+func (t *Trees) Close() error {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var err error
+	for _, tree := range t.trees {
+		err = errors.Join(err, tree.Close())
+	}
+	clear(t.trees)
+	return err
+}
+
+// names lists some of paths.
+func names(paths []string) string {
+	const most = 5
+	if len(paths) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(paths[:most], ", "), len(paths)-most)
+	}
+	return strings.Join(paths, ", ")
+}

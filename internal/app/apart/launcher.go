@@ -1,0 +1,228 @@
+package apart
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"qq/internal/isolate"
+	"qq/pkg/supervisor"
+	"qq/pkg/supervisor/changes"
+	"qq/pkg/task"
+)
+
+// Launcher returns a Launcher that isolates tasks and launches them with next.
+func (t *Trees) Launcher(next supervisor.Stager) supervisor.Stager {
+	if t == nil {
+		return next
+	}
+	return launcher{t, next}
+}
+
+type launcher struct {
+	*Trees
+	next supervisor.Stager
+}
+
+// settler is a supervisor.Parent that knows when an agent and its descendants have ended.
+type settler interface {
+	// Settle ends what the agent started and runs f. While f runs, others use the slot of the agent. changed are the
+	// files that its descendants said they changed, relative to its working directory.
+	Settle(f func(changed []string))
+}
+
+// Stage implements supervisor.Stager. A copy is made when the task starts, so that it has what others wrote until then.
+func (l launcher) Stage(job task.Job) supervisor.Staged {
+	if l.at(job.Parent) != nil || l.cfg.Rights.Writes(job) {
+		return nil
+	}
+	return l.next.Stage(job)
+}
+
+// Launch implements supervisor.Launcher.
+func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
+	if in := l.at(job.Parent); in != nil {
+		l.enter(job.ExecutionID, in)
+		return l.next.Launch(ctx, l.moved(job, in), p)
+	}
+	s, ok := p.(settler)
+	if !l.cfg.Rights.Writes(job) || !ok {
+		return l.next.Launch(ctx, job, p)
+	}
+	if l.batch != nil && job.BatchID != "" {
+		l.batch.begin(job.Index)
+	}
+	in, err := l.copy(ctx, fmt.Sprintf("%s-%d", job.ExecutionID, job.Attempt), l.dir(job))
+	if err != nil {
+		r := job.Fail(err)
+		r.Hindered = task.MachineFault(err)
+		return r
+	}
+	l.enter(job.ExecutionID, in)
+	r := l.next.Launch(ctx, l.moved(job, in), p)
+	if r.Hindered && !r.Effects { // it is launched again
+		_ = l.remove(in) // Close does it else
+		return r
+	}
+	s.Settle(func(changed []string) {
+		l.finish(&r, job, in, append(changed, r.ChangedFiles...))
+		if err := l.remove(in); err != nil {
+			r.Warnings = append(r.Warnings, "its copy is left, the next run removes it: "+task.Line(err.Error()))
+		}
+	})
+	return r
+}
+
+// dir returns the working directory of a job, in the tree.
+func (t *Trees) dir(job task.Job) string {
+	if filepath.IsAbs(job.WorkingDir) {
+		return cmp.Or(job.Dir, job.WorkingDir)
+	}
+	return cmp.Or(job.Dir, filepath.Join(t.cfg.Isolate.Dir, job.WorkingDir))
+}
+
+// moved returns job with its working directory in a copy. The overlay has the path of the tree.
+func (t *Trees) moved(job task.Job, in *place) task.Job {
+	dir, err := filepath.EvalSymlinks(t.dir(job))
+	if err != nil || in.Mode != isolate.Worktree {
+		return job
+	}
+	job.WorkingDir = in.Path(dir)
+	if job.Dir != "" {
+		job.Dir = job.WorkingDir
+	}
+	return job
+}
+
+// finish joins what a task changed, or keeps it, and completes the result. said are the files that agents said they
+// changed, with their tools.
+func (l launcher) finish(r *task.Result, job task.Job, in *place, said []string) {
+	r.ChangedFiles = nil
+	ctx := context.Background() // a completed task is joined also when the run is to end
+	patch, err := in.Patch(ctx)
+	if err != nil {
+		fail(r, err, "what it changed is lost")
+		return
+	}
+	prefix, _ := filepath.Rel(in.Tree(), in.dir)
+	below := func(path string) string { // relative to the working directory of the task
+		if rel, err := filepath.Rel(prefix, path); err == nil {
+			return filepath.ToSlash(rel)
+		}
+		return path
+	}
+	warn(r, "not joined, because git ignores it", patch.Ignored, below, "")
+	warn(r, "not joined, because it is neither a file nor a folder", patch.Left, below, "")
+	if len(patch.Changes) == 0 {
+		return
+	}
+	if r.Status != task.Completed {
+		file, err := in.tree.Keep(patch)
+		if err != nil {
+			r.Warnings = append(r.Warnings, "what it changed is lost: "+task.Line(err.Error()))
+			return
+		}
+		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed: what it changed is in "+file)
+		return
+	}
+	l.hold(r, patch, in, said, below)
+	if len(changes.Outside(job.Targets, files(patch, below))) > 0 || len(job.Targets) == 0 {
+		if l.batch != nil && job.BatchID != "" {
+			l.batch.wait(job.Index)
+		}
+	}
+	out, err := in.tree.Join(ctx, patch)
+	if err != nil {
+		file, keepErr := in.tree.Keep(patch)
+		where := "what it changed is kept in " + file
+		if keepErr != nil {
+			where = "what it changed is lost: " + task.Line(keepErr.Error())
+		}
+		fail(r, err, where)
+		return
+	}
+	conclude(r, out[0], in, below)
+}
+
+// hold takes files that programs obey, and that a command wrote, from a patch, and keeps them.
+func (l launcher) hold(r *task.Result, patch *isolate.Patch, in *place, said []string, below func(string) string) {
+	var others []string
+	for _, c := range patch.Changes {
+		if !slices.Contains(said, below(c.Path)) {
+			others = append(others, c.Path)
+		}
+	}
+	held, told := l.cfg.Rights.Obeyed(in.Tree(), others)
+	warn(r, "new or changed, and programs obey it: look at it first", told, below, "")
+	if len(held) == 0 {
+		return
+	}
+	file, err := in.tree.Keep(patch.Part(held))
+	if err != nil {
+		file = "nowhere: " + task.Line(err.Error())
+	}
+	warn(r, "not joined, because programs obey it and a command wrote it", held, below, ": it is kept in "+file)
+}
+
+// conclude completes the result of a task with what became of its patch.
+func conclude(r *task.Result, out isolate.Outcome, in *place, below func(string) string) {
+	for _, file := range out.Files {
+		r.ChangedFiles = append(r.ChangedFiles, below(file))
+	}
+	warn(r, "changed by somebody else while it was joined", out.Kept, func(s string) string { return s },
+		": what the task wrote is there")
+	if len(out.Conflicts) == 0 {
+		return
+	}
+	first := out.Conflicts[0]
+	problem := fmt.Sprintf("nothing was joined: %s: %s", below(first.Path), first.Reason)
+	if more := len(out.Conflicts) - 1; more > 0 {
+		problem += fmt.Sprintf(" (and %d more conflicts)", more)
+	}
+	r.End(task.Conflict, fmt.Sprintf("%s; its changes are kept in %s\nhint: run the task again, or take what fits: "+
+		"git -C %s apply --reject %s",
+		problem, out.File, quoted(in.Tree()), quoted(out.File)))
+}
+
+// fail ends a completed task whose changes could not be joined.
+func fail(r *task.Result, err error, where string) {
+	if r.Status != task.Completed {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %s", where, task.Line(err.Error())))
+		return
+	}
+	r.End(task.Failed, fmt.Sprintf("its changes were not joined: %s; %s\nhint: see whether the disk has room, and run "+
+		"the task again", task.Line(err.Error()), where))
+}
+
+// warn adds a warning about paths to a result, if there are any.
+func warn(r *task.Result, what string, all []string, below func(string) string, end string) {
+	if len(all) == 0 {
+		return
+	}
+	var shown []string
+	for _, p := range all {
+		shown = append(shown, below(p))
+	}
+	r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %s%s", what, names(shown), end))
+}
+
+// files are the paths in a patch without folders.
+func files(p *isolate.Patch, below func(string) string) (all []string) {
+	for _, c := range p.Changes {
+		if !c.New.Mode.IsDir() && !(c.Base.Mode.IsDir() && c.New.Mode == 0) {
+			all = append(all, below(c.Path))
+		}
+	}
+	return all
+}
+
+// quoted returns a path for a shell.
+func quoted(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

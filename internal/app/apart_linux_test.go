@@ -1,0 +1,249 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/standin"
+	"qq/pkg/task"
+)
+
+// callTools is a reply of a stand-in server: a task of lines "TOOL {ARGUMENTS}" calls these tools, one after another.
+// Then the answer is what the last one said.
+func callTools(p standin.Prompt) string {
+	at := 0
+	var lines []string
+	for i, m := range p.Messages {
+		if m.Role == "user" {
+			at, lines = i, nil
+			for line := range strings.Lines(m.Content) {
+				name, args, ok := strings.Cut(strings.TrimSpace(line), " {")
+				if ok && !strings.Contains(name, " ") {
+					lines = append(lines, fmt.Sprintf(`<tool_call>{"name": %q, "arguments": {%s}</tool_call>`, name, args))
+				}
+			}
+		}
+	}
+	n := 0
+	for _, m := range p.Messages[at:] {
+		if m.Role == "tool" {
+			n++
+		}
+	}
+	if n < len(lines) {
+		return lines[n]
+	}
+	return "done: " + task.Shorten(p.Last("tool"), 2000)
+}
+
+// newTree makes a world whose tasks are those of callTools, in a repository of git.
+func newTree(t *testing.T) *world {
+	w, _ := newServedWorld(t, standin.Reply(callTools))
+	w.set("QQ_APPROVE=auto", "QQ_ALLOW=none", "GIT_CONFIG_NOSYSTEM=1")
+	w.file("src/a.txt", "one\ntwo\nthree\nfour\nfive\nsix\nseven\n")
+	w.file("src/b.txt", "b\n")
+	w.file(".gitignore", "out/\n")
+	w.file("out/kept", "ignored\n")
+	w.sh("git init -q -b main . && git config user.name n && git config user.email n@localhost && git add -A && " +
+		"git commit -qm first && echo dirty >> src/b.txt && echo new > untracked")
+	return w
+}
+
+// sh runs a script in the working directory.
+func (w *world) sh(script string) string {
+	w.t.Helper()
+	cmd := exec.CommandContext(w.t.Context(), "/bin/sh", "-ec", script)
+	cmd.Dir, cmd.Env = w.dir, w.env
+	out, err := cmd.CombinedOutput()
+	require.NoError(w.t, err, "%s\n%s", script, out)
+	return string(out)
+}
+
+// state is all that a join must not touch: HEAD, index, stash and branches.
+func (w *world) gitState() string {
+	return w.sh("git rev-parse HEAD; git stash list; git branch -a; " +
+		"sha256sum .git/index .git/HEAD .git/config")
+}
+
+// commandTask is a task that runs a command.
+func commandTask(command string) string {
+	text, _ := json.Marshal(map[string]string{"command": command})
+	return "run_pty_cmd " + string(text)
+}
+
+// tasksFile writes tasks as JSON Lines.
+func (w *world) tasksFile(tasks ...map[string]any) string {
+	var b strings.Builder
+	for _, t := range tasks {
+		line, err := json.Marshal(t)
+		require.NoError(w.t, err)
+		b.Write(append(line, '\n'))
+	}
+	path := filepath.Join(w.home, "tasks.jsonl")
+	require.NoError(w.t, os.WriteFile(path, []byte(b.String()), 0o600))
+	return path
+}
+
+// noCopies asserts that nothing is left of copies.
+func (w *world) noCopies() {
+	w.t.Helper()
+	entries, _ := os.ReadDir(filepath.Join(w.home, "qq/copies"))
+	for _, e := range entries {
+		assert.False(w.t, e.IsDir(), e.Name())
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	require.NoError(w.t, err)
+	assert.NotContains(w.t, string(mounts), w.dir)
+	temps, _ := filepath.Glob(filepath.Join(w.dir, ".qq-join-*"))
+	assert.Empty(w.t, temps)
+	if _, err := os.Stat(filepath.Join(w.dir, ".git")); err == nil {
+		assert.Equal(w.t, 2, strings.Count(w.sh("git worktree list; git branch --format='%(refname)'"), "\n"))
+	}
+}
+
+// isolated runs a batch of these tasks with --isolate.
+func (w *world) isolated(mode string, tasks []map[string]any, more ...string) (ended, []task.Result) {
+	w.t.Helper()
+	e := w.run(append([]string{"batch", "-a", "coder", "--isolate", mode, "--no-bar", "--output-format", "json",
+		w.tasksFile(tasks...)}, more...)...)
+	r := e.documents(w.t)
+	require.Len(w.t, r, len(tasks), e.errors)
+	return e, r
+}
+
+// TestApart: tasks that write work in copies, at once, and are joined in input order. Two that change the same line are
+// in conflict: the second one has that status, and its patch can be applied. Nothing but the tree changes.
+func TestApart(t *testing.T) {
+	for _, mode := range []string{"overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newTree(t)
+			before := w.gitState()
+			e, r := w.isolated(mode, []map[string]any{
+				{"task": commandTask("sleep 1; sed -i s/one/A/ src/a.txt; echo a > a.new; echo in > out/x || true")},
+				{"task": commandTask("sed -i s/seven/B/ src/a.txt; test ! -e a.new; cat src/b.txt untracked")},
+				{"task": commandTask("sed -i s/one/C/ src/a.txt; echo c > c.new")},
+				{"task": commandTask("rm untracked; git commit -qam second || true; exit 1")},
+				{"task": `read_file {"path": "src/a.txt"}`, "agent": "explorer"},
+			}, "-j", "5")
+			assert.Equal(t, 4, e.code)
+			for _, i := range []int{0, 1, 3, 4} {
+				assert.Equal(t, task.Completed, r[i].Status, "%d: %s %s", i, r[i].Output, r[i].Err())
+			}
+			assert.Contains(t, r[1].Output, "b dirty new", "the copy has what is not committed")
+			assert.Equal(t, []string{"a.new", "src/a.txt"}, r[0].ChangedFiles)
+			assert.Equal(t, []string{"src/a.txt"}, r[1].ChangedFiles)
+			assert.Equal(t, []string{"untracked"}, r[3].ChangedFiles)
+			assert.Equal(t, task.Conflict, r[2].Status)
+			assert.Empty(t, r[2].ChangedFiles)
+			want := "A\ntwo\nthree\nfour\nfive\nsix\nB\n"
+			assert.Equal(t, want, w.sh("cat src/a.txt; test ! -e c.new; test ! -e out/x"))
+			if mode == "overlay" {
+				assert.Contains(t, strings.Join(r[0].Warnings, "\n"), "not joined, because git ignores it: out/x")
+			}
+			assert.Equal(t, before, w.gitState())
+			assert.Contains(t, r[2].Err(), "nothing was joined: src/a.txt: it was changed by another task")
+			_, patch, _ := strings.Cut(r[2].Err(), "kept in ")
+			w.sh("git apply --include=c.new " + patch + "; grep -q c c.new; rm c.new")
+			w.noCopies()
+		})
+	}
+}
+
+// TestApartDelegated: what an agent delegates gets a copy of its own, and what that one delegates works in the copy. The
+// agent that a person started sees what was joined when it has the answer.
+func TestApartDelegated(t *testing.T) {
+	for _, mode := range []string{"overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newTree(t)
+			inner, err := json.Marshal(map[string]any{"agent": "coder", "task": commandTask("cat half > whole; echo in >> whole")})
+			require.NoError(t, err)
+			outer, err := json.Marshal(map[string]any{"agent": "coder", "task": commandTask("echo half > half; sleep 0.5") +
+				"\ndelegate_task " + string(inner) + "\n" + commandTask("cat whole && rm half")})
+			require.NoError(t, err)
+			e := w.run("-a", "coder", "--isolate", mode, "--json", "-m", "delegate_task "+string(outer)+
+				"\n"+commandTask("cat whole; test ! -e half && echo gone"))
+			r := e.document(t)
+			assert.Equal(t, task.Completed, r.Status, e.errors)
+			assert.Contains(t, r.Output, "half in gone")
+			assert.Equal(t, []string{"whole"}, r.ChangedFiles)
+			w.noCopies()
+		})
+	}
+}
+
+// TestApartNotCompleted: nothing of a task that was not completed is joined. What it changed is kept.
+func TestApartNotCompleted(t *testing.T) {
+	w := newTree(t)
+	before := w.sh("git status --porcelain; sha256sum src/*")
+	_, r := w.isolated("overlay", []map[string]any{
+		{"task": commandTask("echo half > half") + "\n" + commandTask("sleep 60"), "timeout": 2},
+	}, "--halt", "never")
+	assert.Equal(t, task.Timeout, r[0].Status)
+	assert.Empty(t, r[0].ChangedFiles)
+	assert.Equal(t, before, w.sh("git status --porcelain; sha256sum src/*"))
+	_, patch, ok := strings.Cut(strings.Join(r[0].Warnings, "\n"), "because it was not completed: what it changed is in ")
+	require.True(t, ok, r[0].Warnings)
+	w.sh("git apply " + patch + "; grep -q half half")
+	w.noCopies()
+}
+
+// TestApartObeyed: a command cannot make or change a file that programs obey through its copy.
+func TestApartObeyed(t *testing.T) {
+	for _, mode := range []string{"overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newTree(t)
+			w.file(".github/workflows/ci.yml", "on: push\n")
+			before := w.sh("find . -path ./.git/worktrees -prune -o -print; sha256sum .github/workflows/ci.yml .git/config")
+			_, r := w.isolated(mode, []map[string]any{
+				{"task": commandTask("echo evil > .envrc; mkdir -p .vscode; echo evil > .vscode/tasks.json;" +
+					"echo evil >> .github/workflows/ci.yml; echo evil > .git/hooks/pre-commit; echo ok > plain; true")},
+			})
+			assert.Equal(t, task.Completed, r[0].Status)
+			assert.Equal(t, []string{"plain"}, r[0].ChangedFiles, "%q", r[0].Warnings)
+			w.sh("rm plain")
+			assert.Equal(t, before, w.sh("find . -path ./.git/worktrees -prune -o -print; "+
+				"sha256sum .github/workflows/ci.yml .git/config"))
+			w.noCopies()
+		})
+	}
+}
+
+// TestApartRefused: where no copy can be had, the batch starts nothing and says so. The folder stays as it is.
+func TestApartRefused(t *testing.T) {
+	w, _ := newServedWorld(t, standin.Reply(callTools))
+	w.set("QQ_APPROVE=auto")
+	w.file("a", "1\n")
+	before := w.sh("stat -c '%n %y %z' . a")
+	file := w.tasksFile(map[string]any{"task": commandTask("echo 2 > a")})
+	refused := func(words ...string) {
+		t.Helper()
+		e := w.run("batch", "-a", "coder", "--isolate", "worktree", "--no-bar", file)
+		assert.NotZero(t, e.code)
+		assert.Empty(t, e.out)
+		for _, word := range append(words, "\n  hint: ") {
+			assert.Contains(t, e.errors, word)
+		}
+		assert.Equal(t, before, w.sh("stat -c '%n %y %z' . a"))
+		w.noCopies()
+	}
+	refused("the folder belongs to no repository of git")
+	e := w.run("batch", "-a", "coder", "--isolate", "everywhere", "--no-bar", file)
+	assert.Equal(t, 2, e.code)
+	assert.Contains(t, e.errors, "auto")
+	one, err := json.Marshal(map[string]any{"agent": "coder", "task": commandTask("echo 2 > a")})
+	require.NoError(t, err)
+	e = w.run("-a", "default", "--isolate", "worktree", "--json", "-m", "delegate_task "+string(one))
+	assert.Contains(t, e.document(t).Output, "no repository of git", "a delegated task is refused")
+	e = w.run("batch", "-a", "explorer", "--isolate", "worktree", "--no-bar",
+		w.tasksFile(map[string]any{"task": `read_file {"path": "a"}`}))
+	assert.Zero(t, e.code, "who only reads needs no copy: %s", e.errors)
+	assert.Equal(t, before, w.sh("stat -c '%n %y %z' . a"))
+}
