@@ -95,7 +95,8 @@ func killedWriters(t *testing.T, seed, writers int, mode string) (conflicts, kil
 		cmd.Stderr = &said
 		require.NoError(t, cmd.Start())
 		if round < 4 {
-			timer := time.AfterFunc(time.Duration(r.IntN(60*writers))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+			after := time.Duration(r.IntN(60*writers)) * time.Millisecond
+			timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
 			defer timer.Stop()
 		}
 		_ = cmd.Wait()

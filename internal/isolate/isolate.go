@@ -292,6 +292,14 @@ func (c *Copy) Path(name string) string {
 	return c.Dir + strings.TrimPrefix(name, c.tree.Dir)
 }
 
+// Live is the reverse of Path.
+func (c *Copy) Live(name string) string {
+	if !sandbox.Within(name, c.Dir) {
+		return name
+	}
+	return c.tree.Dir + strings.TrimPrefix(name, c.Dir)
+}
+
 // Tree returns the folder of which it is a copy, a real path.
 func (c *Copy) Tree() string { return c.tree.Dir }
 

@@ -40,6 +40,7 @@ type Needs struct {
 	Settings config.Config
 	Dir      string // the working directory
 	ReadOnly bool
+	Strict   bool // a task with targets may change nothing else
 	NoLedger bool
 	Events   io.Writer // gets each event as a line of JSON; may be nil
 	Verbose  bool

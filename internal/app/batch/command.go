@@ -230,7 +230,8 @@ func (b *batchRun) run(c *cli.Context) error {
 	b.o.agent = cmp.Or(b.o.agent, cfg.Agent)
 	b.start = time.Now()
 	needs := Needs{
-		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), NoLedger: b.o.noLedger, Verbose: b.o.verbose,
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: c.Bool("strict-targets"),
+		NoLedger: b.o.noLedger, Verbose: b.o.verbose,
 	}
 	if b.o.format == output.StreamJSON {
 		needs.Events = &b.to // it is opened before the first event
