@@ -292,3 +292,27 @@ func TestUndeclared(t *testing.T) {
 	assert.Equal(t, []string{"src/a.txt", "src/b.txt", "src/new"}, r[0].ChangedFiles)
 	assert.Equal(t, []string{"files were changed outside of the targets: src/a.txt, src/new"}, r[0].Warnings)
 }
+
+// TestApartOrder: patches are joined in input order, behind a slow first task too, and the slot of a task that waits for
+// that is lent. A patch that the targets of its task cover does not wait.
+func TestApartOrder(t *testing.T) {
+	w := newTree(t)
+	slow := commandTask("sleep 1.5; echo slow > order")
+	fast := commandTask("echo fast > order")
+	e, r := w.isolated("overlay", []map[string]any{{"task": slow}, {"task": fast}, {"task": fast}, {"task": fast}}, "-j", "2")
+	assert.Equal(t, 4, e.code)
+	assert.Equal(t, task.Completed, r[0].Status)
+	for _, late := range r[1:] {
+		assert.Equal(t, task.Conflict, late.Status, "the later one is in conflict, though it was ready first")
+		assert.Greater(t, late.DurationMS+late.QueuedMS, int64(1000))
+		assert.Less(t, late.QueuedMS, int64(1400), "it had the slot of one that waits")
+	}
+	assert.Equal(t, "slow\n", w.sh("cat order"))
+	_, r = w.isolated("overlay", []map[string]any{
+		{"task": slow, "targets": []string{"order"}},
+		{"task": commandTask("echo x >> src/b.txt"), "targets": []string{"src"}},
+		{"task": commandTask("echo y >> order"), "targets": []string{"order"}, "id": "z"},
+	}, "-j", "2")
+	assert.Equal(t, task.Completed, r[1].Status)
+	assert.Less(t, r[1].DurationMS, int64(1400), "it does not wait for the slow one")
+}
