@@ -293,13 +293,14 @@ func TestUndeclared(t *testing.T) {
 	assert.Equal(t, []string{"files were changed outside of the targets: src/a.txt, src/new"}, r[0].Warnings)
 }
 
-// TestApartOrder: patches are joined in input order, behind a slow first task too, and the slot of a task that waits for
-// that is lent. A patch that the targets of its task cover does not wait.
+// TestApartOrder: patches are joined in input order, behind a slow first task too, and a task that waits for that lends
+// its slot. A patch that the targets of its task cover does not wait.
 func TestApartOrder(t *testing.T) {
 	w := newTree(t)
 	slow := commandTask("sleep 1.5; echo slow > order")
 	fast := commandTask("echo fast > order")
-	e, r := w.isolated("overlay", []map[string]any{{"task": slow}, {"task": fast}, {"task": fast}, {"task": fast}}, "-j", "2")
+	listed := []map[string]any{{"task": slow}, {"task": fast}, {"task": fast}, {"task": fast}}
+	e, r := w.isolated("overlay", listed, "-j", "2")
 	assert.Equal(t, 4, e.code)
 	assert.Equal(t, task.Completed, r[0].Status)
 	for _, late := range r[1:] {

@@ -71,10 +71,11 @@ type Trees struct {
 	Config
 	isolate isolate.Config
 
-	mu     sync.Mutex
-	trees  map[string]*isolate.Tree
-	places map[string]*place // by execution id
-	batch  *order            // nil if the run is no batch
+	mu       sync.Mutex
+	trees    map[string]*isolate.Tree
+	places   map[string]*place // by execution id
+	removing sync.WaitGroup
+	batch    *order // nil if the run is no batch
 }
 
 // place is where a job works.
@@ -234,14 +235,14 @@ func (t *Trees) enter(executionID string, p *place) {
 	p.ids = append(p.ids, executionID)
 }
 
-// remove removes a copy. All jobs in it have ended.
-func (t *Trees) remove(p *place) error {
+// remove removes a copy. All jobs in it have ended. Nobody waits for that but Close, which removes what is left.
+func (t *Trees) remove(p *place) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, id := range p.ids {
 		delete(t.places, id)
 	}
-	t.mu.Unlock()
-	return p.Remove()
+	t.removing.Go(func() { _ = p.Remove() })
 }
 
 // Close removes all copies. No task runs any more.
@@ -249,6 +250,7 @@ func (t *Trees) Close() error {
 	if t == nil {
 		return nil
 	}
+	t.removing.Wait()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var err error

@@ -65,14 +65,12 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 	l.enter(job.ExecutionID, in)
 	r := l.next.Launch(ctx, l.moved(job, in), p)
 	if r.Hindered && !r.Effects { // it is launched again
-		_ = l.remove(in) // Close does it else
+		l.remove(in)
 		return r
 	}
 	s.Settle(func(changed []string) {
 		l.finish(&r, job, in, append(changed, r.ChangedFiles...))
-		if err := l.remove(in); err != nil {
-			r.Warnings = append(r.Warnings, "its copy is left, the next run removes it: "+task.Line(err.Error()))
-		}
+		l.remove(in)
 	})
 	return r
 }
@@ -155,6 +153,9 @@ func (l launcher) hold(r *task.Result, patch *isolate.Patch, in *place, said []s
 		if !slices.Contains(said, below(c.Path)) {
 			others = append(others, c.Path)
 		}
+	}
+	if len(others) == 0 {
+		return
 	}
 	held, told := box.New(box.Config{Dir: in.Tree(), Writable: l.Writable}).Obeyed(others)
 	warn(r, "new or changed, and programs obey it: look at it first", told, below, "")
