@@ -25,6 +25,7 @@ import (
 	"qq/internal/app/scope"
 	"qq/internal/app/scratch"
 	"qq/internal/app/staffing"
+	"qq/internal/app/strict"
 	"qq/internal/approval"
 	"qq/internal/box/remote"
 	"qq/internal/config"
@@ -72,6 +73,7 @@ type wiringConfig struct {
 	Sinks    []event.Sink      // get every event; without sinks no events are made
 	ReadOnly bool              // no agent may change anything
 	Repairs  int               // how often work that fails its check goes back to the agent
+	Strict   bool              // a task with targets may change nothing else
 	Person   person            // is told notes and warnings
 	Screen   *command.Screen   // the terminal of that person
 	Batch    bool              // the run is a batch
@@ -99,7 +101,8 @@ type wiring struct {
 	log      *record.ChildLog
 	launcher *childproc.Launcher
 	scratch  *scratch.Folder
-	apart    *apart.Trees           // copies of the tree; nil if no task gets one
+	apart    *apart.Trees // copies of the tree; nil if no task gets one
+	strict   strict.Tasks
 	host     *proc.Host             // starts every process
 	exe      string                 // path of this program
 	astGrep  func() string          // path of ast-grep; empty if it is not installed
@@ -145,7 +148,10 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		}
 		return path
 	})
-	w.openCopies()
+	w.apart = apart.New(apart.Config{
+		Mode: set.Isolate, Dir: cfg.Dir, Home: set.Home, Outputs: string(w.outputs()), Host: w.host, Exe: w.exe,
+		Env: cfg.Environ, Agents: w, ReadOnly: cfg.ReadOnly, Writable: set.Writable, Person: cfg.Person,
+	})
 	w.launcher = childproc.NewLauncher(childproc.Config{
 		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,
 		Keep:      string(w.outputs()),
@@ -263,9 +269,9 @@ func (w *wiring) Lookup(ctx context.Context, tasks []task.Task) error {
 		if _, err := w.Agent(t.Agent); err != nil {
 			return err
 		}
-		writes = writes || w.Writes(task.Job{Task: t})
+		writes = writes || w.apart.Isolates(task.Job{Task: t})
 	}
-	if writes { // else nobody needs a copy
+	if writes {
 		if err := w.apart.Try(ctx); err != nil {
 			return err
 		}

@@ -60,7 +60,7 @@ var floors = [][]string{
 		"internal/control", "internal/trace", "internal/record", "internal/app/output",
 		"internal/app/folders", "internal/app/keyring", "internal/app/values", "internal/app/batch/foreign",
 		"internal/app/prompt", "internal/app/outline", "internal/app/batch/planned",
-		"internal/app/checks", "internal/app/batch/report",
+		"internal/app/checks", "internal/app/strict", "internal/app/batch/report",
 		"internal/models/dialect", "internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote", "internal/isolate",
@@ -71,7 +71,7 @@ var floors = [][]string{
 		"internal/app/definitions", "internal/app/permissions",
 		"internal/app/runs", "internal/app/signals"},
 	{"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates",
-		"internal/app/staffing"},
+		"internal/app/staffing", "internal/app/apart"},
 	{"internal/app"},
 	{"cmd/qq"},
 }

@@ -264,7 +264,8 @@ func (b *batchRun) run(c *cli.Context) error {
 	b.planned.Jobs = cfg.MaxParallel
 	b.start = time.Now()
 	needs := Needs{
-		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), NoLedger: b.o.noLedger, Verbose: b.o.verbose,
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: c.Bool("strict-targets"),
+		NoLedger: b.o.noLedger, Verbose: b.o.verbose,
 		Repairs: b.o.checks.Repairs,
 	}
 	b.readOnly = needs.ReadOnly
