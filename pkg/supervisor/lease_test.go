@@ -521,6 +521,21 @@ func TestPriority(t *testing.T) {
 	})
 }
 
+// A task that others keep passing has its turn after some starts of others, however often the feeder looks ahead.
+func TestAgeing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(func(cfg *Config) { cfg.Limits.MaxParallel = 1 })
+		tasks := []task.Task{{Text: "low"}}
+		for i := range 60 {
+			tasks = append(tasks, task.Task{Text: fmt.Sprint("high", i), Priority: 3})
+		}
+		s.planned(t.Context(), t, Batch{}, tasks...)
+		at := slices.Index(s.order, "low")
+		assert.Greater(t, at, 25)
+		assert.Less(t, at, 45)
+	})
+}
+
 // A resume from the record counts as what it says, and the key of a task has the results that it needs.
 func TestPlanFromTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
