@@ -6,12 +6,19 @@ import (
 	"qq/pkg/supervisor/targets"
 )
 
-// linker finds for each task the tasks before it that it conflicts with. It leaves out those that a writer between
+// linker finds for each task the tasks before it that it conflicts with. It leaves out many that another one between
 // waits for, so the number of pairs stays small.
+//
+// Tasks are in it by their targets. Those that may touch anything are in lists: all readers of anything, and all
+// writers, for them.
 type linker struct {
 	tasks   []Task
 	readers targets.Index[int32]
 	writers targets.Index[writes]
+	wild    []int32 // readers of anything, in order
+	changes []int32 // writers, in order
+	met     []met   // of each task
+	now     int32   // counts the tasks
 	marks   []int32 // scratch of [Plan.reduce]
 	refs    []targets.Ref
 	found   []int32
@@ -23,16 +30,25 @@ type writes struct {
 	readers targets.Mark // those that were added before have met it
 }
 
-// grow makes room for all tasks.
-func (l *linker) grow() {
+// met says which tasks another one waits for, directly or not.
+type met struct {
+	at      int32 // its own place, from 1
+	wild    int32 // all readers of anything up to this place
+	changes int32 // all writers up to this place
+	live    int32 // how many of its targets no later writer covers
+}
+
+func newLinker(tasks []Task) *linker {
+	l := &linker{tasks: tasks, met: make([]met, len(tasks))}
 	var room [2]int
-	for _, t := range l.tasks {
+	for _, t := range tasks {
 		if t.Effect != targets.None {
 			room[t.Effect] += max(len(t.Targets), 1)
 		}
 	}
 	l.writers.Grow(room[targets.Writes])
 	l.readers.Grow(room[targets.Reads])
+	return l
 }
 
 // link adds the task i, and returns those that were added before and conflict with it. The result is valid until the
@@ -43,23 +59,70 @@ func (l *linker) link(i int32) []int32 {
 	if t.Effect == targets.None {
 		return nil
 	}
-	for _, target := range scope(t) {
-		if t.Effect == targets.Reads {
-			l.afterWriters(target)
-		} else {
+	l.now++
+	own := met{at: l.now}
+	anything := slices.ContainsFunc(scope(t), targets.Target.Anything)
+	switch {
+	case t.Effect == targets.Writes:
+		for _, target := range scope(t) {
 			l.afterAll(target)
 		}
-	}
-	for _, target := range scope(t) {
-		if t.Effect == targets.Reads {
-			l.readers.Add(target, i)
-		} else {
+		own.meet(l)
+		l.wild = l.after(l.wild, &own, &own.wild)
+		own.wild = l.now
+		if anything {
+			own.changes = l.now
+			l.wild = l.wild[:0]
+		}
+		l.changes = append(l.changes, i)
+		for _, target := range scope(t) {
 			l.writers.Add(target, writes{i, l.readers.Now()})
+			own.live++
+		}
+	case anything:
+		l.changes = l.after(l.changes, &own, &own.changes)
+		own.changes = l.now
+		l.wild = append(l.wild, i)
+		own.live = 1
+	default:
+		for _, target := range scope(t) {
+			l.afterWriters(target)
+		}
+		own.meet(l)
+		for _, target := range scope(t) {
+			l.readers.Add(target, i)
 		}
 	}
+	l.met[i] = own
 	slices.Sort(l.found)
 	l.found = slices.Compact(l.found)
 	return l.found
+}
+
+// meet takes into account whom those that were found have met.
+func (m *met) meet(l *linker) {
+	for _, on := range l.found {
+		m.wild, m.changes = max(m.wild, l.met[on].wild), max(m.changes, l.met[on].changes)
+	}
+}
+
+// after adds those of list to found that come after the place until. own is about the task that waits for them, and
+// until is a part of it: it grows while they are found. after returns the list without those that are covered.
+func (l *linker) after(list []int32, own *met, until *int32) []int32 {
+	covered := false
+	for k := len(list) - 1; k >= 0 && l.met[list[k]].at > *until; k-- {
+		on := list[k]
+		if l.met[on].live == 0 {
+			covered = true
+			continue
+		}
+		l.found = append(l.found, on)
+		own.wild, own.changes = max(own.wild, l.met[on].wild), max(own.changes, l.met[on].changes)
+	}
+	if covered {
+		list = slices.DeleteFunc(list, func(on int32) bool { return l.met[on].live == 0 })
+	}
+	return list
 }
 
 // afterWriters adds to found the writers of what a reader reads.
@@ -74,19 +137,20 @@ func (l *linker) afterWriters(target targets.Target) {
 // afterAll adds to found the readers and writers of what a writer writes. It forgets those of which all is in the
 // target of the writer: who conflicts with one of them, conflicts with the writer as well.
 func (l *linker) afterAll(target targets.Target) {
-	var met targets.Mark // readers that a writer of all of the target has waited for
+	var seen targets.Mark // readers that a writer of all of the target has waited for
 	l.refs = l.writers.Overlapping(target, l.refs[:0])
 	for _, ref := range l.refs {
 		other, w := l.writers.At(ref)
 		l.found = append(l.found, w.task)
 		if targets.Contains(other, target) {
-			met = max(met, w.readers)
+			seen = max(seen, w.readers)
 		}
 		if targets.Contains(target, other) {
 			l.writers.Remove(ref)
+			l.met[w.task].live--
 		}
 	}
-	l.refs = l.readers.Since(met, target, l.refs[:0])
+	l.refs = l.readers.Since(seen, target, l.refs[:0])
 	for _, ref := range l.refs {
 		other, task := l.readers.At(ref)
 		l.found = append(l.found, task)

@@ -62,8 +62,8 @@ func New(tasks []Task, o Options) (*Plan, error) {
 	if p.together {
 		return p, nil
 	}
-	l := linker{tasks: tasks, marks: make([]int32, len(tasks))}
-	l.grow()
+	l := newLinker(tasks)
+	l.marks = make([]int32, len(tasks))
 	for _, i := range p.order {
 		p.conflicts[i] = p.reduce(l.link(i), i, l.marks)
 	}
@@ -96,12 +96,17 @@ func (p *Plan) reduce(found []int32, i int32, marks []int32) []int32 {
 		return slices.Clone(found)
 	}
 	mark := i + 1
+	work := maxWork * len(found)
 	drop := func(all []int32) {
-		for _, on := range all {
-			marks[on] = mark
+		if work -= len(all); work > 0 {
+			for _, on := range all {
+				marks[on] = mark
+			}
 		}
 	}
-	drop(p.needs[i])
+	for _, on := range p.needs[i] {
+		marks[on] = mark
+	}
 	for _, direct := range [...][]int32{found, p.needs[i]} {
 		for _, on := range direct {
 			drop(p.needs[on])
@@ -110,6 +115,10 @@ func (p *Plan) reduce(found []int32, i int32, marks []int32) []int32 {
 	}
 	return slices.Clip(slices.DeleteFunc(slices.Clone(found), func(on int32) bool { return marks[on] == mark }))
 }
+
+// maxWork bounds, for each task that was found, how many others reduce looks at. It may keep a wait that follows from
+// others.
+const maxWork = 32
 
 // Reason says why a task waits for another.
 type Reason string

@@ -92,6 +92,21 @@ func TestChain(t *testing.T) {
 	}
 }
 
+// Readers that may read anything, among writers of one file each, are a chain as well.
+func TestReadersOfAnything(t *testing.T) {
+	const n = 10_000
+	tasks := make([]Task, n)
+	for i := range tasks {
+		if tasks[i] = reader(""); i%2 == 0 {
+			tasks[i] = writer("", fmt.Sprint("src/", i))
+		}
+	}
+	p := planned(t, tasks...)
+	for i := range tasks {
+		require.LessOrEqual(t, len(p.conflicts[i]), 1)
+	}
+}
+
 func TestWaits(t *testing.T) {
 	p := planned(t, writer("w", "src/a.go"), reader("r", "src"), writer("any"), writer("glob", "src/a*", "lib"),
 		writer("two:r", "src/*.go"), reader("free:w", "docs/x"))

@@ -33,6 +33,10 @@ func random(r *rand.Rand) []Task {
 	if r.IntN(3) == 0 {
 		few = places[:3]
 	}
+	wild := 8
+	if r.IntN(3) == 0 {
+		wild = 2
+	}
 	for i := range tasks {
 		t := Task{ID: fmt.Sprint("t", i), Effect: targets.Effect(r.IntN(3)), Priority: r.IntN(3)}
 		if r.IntN(2) == 0 {
@@ -41,7 +45,7 @@ func random(r *rand.Rand) []Task {
 		if r.IntN(2) == 0 {
 			t.Role = Gathers
 		}
-		if r.IntN(8) > 0 {
+		if r.IntN(wild) > 0 {
 			for range 1 + r.IntN(3) {
 				target := targets.Parse(few[r.IntN(len(few))], false)
 				if r.IntN(3) == 0 {

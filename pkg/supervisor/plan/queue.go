@@ -232,7 +232,7 @@ func (q *Queue) repair() {
 		near := slices.Concat(above, below)
 		slices.SortFunc(near, func(a, b int32) int { return int(q.plan.position[a] - q.plan.position[b]) })
 		isAbove, isBelow := members(above), members(below)
-		l := linker{tasks: q.plan.tasks}
+		l := newLinker(q.plan.tasks)
 		for _, i := range slices.Compact(near) {
 			for _, on := range l.link(i) {
 				if isBelow[i] && isAbove[on] {
