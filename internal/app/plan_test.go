@@ -125,6 +125,7 @@ func TestPlanFails(t *testing.T) {
 func TestPlanRefuses(t *testing.T) {
 	w, server := newServedWorld(t, planScripts(), standin.Models(standin.Model{Name: standin.DefaultModel},
 		standin.Model{Name: "mute:latest", Capabilities: []string{"completion"}}))
+	w.file("task.txt", "[[plan]]")
 	for _, c := range []struct {
 		code int
 		want string
@@ -135,6 +136,7 @@ func TestPlanRefuses(t *testing.T) {
 		{2, "ollama:mute calls no tools", []string{"--model", "ollama:mute", "[[plan]]"}},
 		{2, "no task", nil},
 		{2, "-o takes a file that you may write", []string{"-o", "missing/plan.jsonl", "[[plan]]"}},
+		{2, "-o would overwrite task.txt, which has the task", []string{"-o", "task.txt", "-f", "task.txt"}},
 		{2, "--max-turns is 0", []string{"--max-turns", "0", "[[plan]]"}},
 		{2, "unknown flag: --halt", []string{"--halt", "now", "[[plan]]"}},
 	} {

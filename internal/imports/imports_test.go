@@ -91,7 +91,7 @@ func TestPythonImports(t *testing.T) {
 		"x = (\nimport a\n)":                                                                  "",
 		"print 'python 2'\nimport a":                                                          "a",
 		"match x:\n  case 1: import a":                                                        "a",
-		"\ufeffimport a":                                                                      "",
+		"\ufeffimport a":                                                                      "a",
 	} {
 		all, ok := pyImports([]byte(source))
 		var got []string
@@ -161,7 +161,8 @@ func TestScriptImports(t *testing.T) {
 		"#!/usr/bin/env node 'x\nimport './x'":                               "./x",
 		`import x from "./\x61\u0062\u{63}.js" with {type: "json"}`:          "./abc.js",
 		`$import "./x"; importer("./y"); const required = ("./z")`:           "",
-		`import`: "", `import {`: "", `import * from`: "", `export`: "", `require(`: "", `}}}} import "./x"`: "./x",
+		"\ufeffimport './x'":                                                 "./x",
+		`import`:                                                             "", `import {`: "", `import * from`: "", `export`: "", `require(`: "", `}}}} import "./x"`: "./x",
 	} {
 		got, ok := scriptImports([]byte(source))
 		assert.Equal(t, want, strings.Join(got, " "), "%q", source)

@@ -64,7 +64,7 @@ func (p *project) pyFiles(keys []string, dir string, i pyImport) []string {
 
 // pyImports returns the imports of a file. ok is false if a string or a bracket does not end.
 func pyImports(text []byte) (all []pyImport, ok bool) {
-	s := pyScanner{text: string(text)}
+	s := pyScanner{text: strings.TrimPrefix(string(text), mark)}
 	start := true // of a statement
 	for {
 		t := s.next()
@@ -285,6 +285,9 @@ func (s *pyScanner) nested(lines bool) {
 	s.field(lines)
 	s.depth--
 }
+
+// mark is the byte order mark that a text may begin with.
+const mark = "\ufeff"
 
 // maxNested is how deep strings and brackets may be nested, where a level takes a call.
 const maxNested = 200

@@ -27,7 +27,7 @@ func (t jsToken) is(sign string) bool { return t.kind != text && t.text == sign 
 // scriptImports returns the names of the modules that a file of JavaScript or TypeScript imports. ok is false if a
 // comment or a template does not end.
 func scriptImports(source []byte) (names []string, ok bool) {
-	s := jsScanner{text: string(source), fails: map[byte]int{}}
+	s := jsScanner{text: strings.TrimPrefix(string(source), mark), fails: map[byte]int{}}
 	tokens := s.all()
 	at := func(i int) jsToken {
 		if i < 0 || i >= len(tokens) {

@@ -44,6 +44,9 @@ func planProject(w *world) {
 		} else {
 			run += fmt.Sprintf("use_%02d\n", i)
 		}
+		if i == planFiles { // the marker is not near what is edited
+			text += strings.Repeat("\n", 10) + "# [[renamed]]\n"
+		}
 		w.file(fmt.Sprintf("lib/%02d.sh", i), text)
 		run = fmt.Sprintf(". lib/%02d.sh\n", i) + run
 	}
@@ -51,7 +54,7 @@ func planProject(w *world) {
 }
 
 // planModel plays planner, coder and executor. Each marker leads to what is said next. What a coder writes has a
-// marker that ends its work, and the last file one that ends that of the planner.
+// marker that ends its work, and the end of the last file has one that ends that of the planner.
 func planModel(t *testing.T) ollamatest.Model {
 	t.Helper()
 	list := []tinymodel.Script{
@@ -71,9 +74,6 @@ func planModel(t *testing.T) ollamatest.Model {
 		tasks = append(tasks, map[string]any{"id": id, "task": "Rename load_value to open_value. [[" + id + "]]",
 			"agent": "coder", "targets": file, "context": "Only " + file + "."})
 		text := "# [[done]]\n" + planUse(i, "open_value")
-		if i == planFiles {
-			text = "# [[renamed]]\n" + text
-		}
 		list = append(list, tinymodel.Script{Start: "[[" + id + "]]", Text: planCall(t, "edit_file", map[string]string{
 			"path": file, "old_text": planUse(i, "load_value"), "new_text": text})})
 	}

@@ -139,8 +139,15 @@ func (p *planRun) open(c *cli.Context) error {
 	if name == "" {
 		return output.Writable(p.Out)
 	}
-	_, err := os.Stat(name)
+	out, err := os.Stat(name)
 	p.made = errors.Is(err, fs.ErrNotExist)
+	if err == nil && out.Mode().IsRegular() {
+		asked, _ := os.Stat(c.String("message-file")) // nil if there is none
+		piped, _ := p.In.Stat()
+		if os.SameFile(asked, out) || os.SameFile(piped, out) {
+			return command.Usagef("give another file with -o", "-o would overwrite %s, which has the task", name)
+		}
+	}
 	if p.file, err = output.OpenFile(c.Context, name); err != nil {
 		if c.Context.Err() != nil {
 			return context.Cause(c.Context)

@@ -52,7 +52,7 @@ func Tools(p Parent, roster Roster, agents func() []AgentInfo) tool.Set {
 				`{"task":"Test","agent":"executor","needs":["a"]}]}`,
 			Parameters: json.RawMessage(`{"type":"object","required":["tasks"],"properties":{"tasks":{"type":"array",` +
 				`"items":{"type":"object","required":["task"],"properties":{"id":{"type":"string"},` +
-				`"task":{"type":"string"},"agent":{"type":"string"},` +
+				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
 				`"targets":{"type":"array","items":{"type":"string"}},` +
 				`"needs":{"type":"array","items":{"type":"string"}}}}}}}`)}},
 		g.spawnTool(),
