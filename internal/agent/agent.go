@@ -192,6 +192,9 @@ func (r *run) answer(ctx context.Context) task.Result {
 	if work != nil {
 		cfg.Verifier = work
 	}
+	if _, served := r.Model.Served(); !served {
+		cfg.Repairs = 0 // the built-in model repairs nothing
+	}
 	if len(cfg.Schema) == 0 {
 		cfg.Schema = r.Definition.Schema
 	}

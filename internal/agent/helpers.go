@@ -22,7 +22,6 @@ type helpers struct {
 
 	spawned atomic.Bool // the agent has started a background child
 	handed  atomic.Bool // it has handed on a task that may have had side effects
-	changed atomic.Bool // a task that it handed on has changed files
 	only    bool        // what it hands on can change nothing
 
 	mu    sync.Mutex
@@ -64,9 +63,6 @@ func (h *helpers) note(results []task.Result) []task.Result {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range results {
-		if len(r.ChangedFiles) > 0 {
-			h.changed.Store(true)
-		}
 		if r.OutputFile != "" {
 			h.files = append(h.files, r.OutputFile)
 			h.files = h.files[max(0, len(h.files)-maxNamed):]

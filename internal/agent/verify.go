@@ -193,11 +193,11 @@ func (r *run) stamps(ctx context.Context) map[string]stamp {
 	return files
 }
 
-// hasChanged reports whether the run, or a task that it handed on, has changed a file. What tools report is known;
-// what commands did is seen in the working directory.
+// hasChanged reports whether the run has changed a file. What tools report is known; what commands and other agents did
+// is seen in the working directory.
 func (v *verifier) hasChanged(ctx context.Context) bool {
-	if v.deeds.changed.Load() || v.helpers.changed.Load() {
-		return true
+	if changed := v.deeds.changed.Load(); changed || !v.deeds.unseen.Load() {
+		return changed
 	}
 	now := v.stamps(ctx)
 	if len(now) != len(v.before) {
@@ -215,7 +215,8 @@ func (v *verifier) hasChanged(ctx context.Context) bool {
 type deeds struct {
 	reads
 	did     task.Did
-	changed atomic.Bool
+	changed atomic.Bool // a tool has reported that it changed a file
+	unseen  atomic.Bool // a command or another agent may have changed something
 }
 
 // Ran implements loop.Observer.
@@ -227,5 +228,8 @@ func (d *deeds) Ran(s tool.Spec, c tool.Call, res tool.Result) {
 	}
 	if len(res.Changed) > 0 {
 		d.changed.Store(true)
+	}
+	if s.Effect == tool.Executes || s.Effect == tool.Delegates || s.Effect == tool.Attends {
+		d.unseen.Store(true)
 	}
 }

@@ -16,15 +16,18 @@ import (
 
 	"qq/internal/app/apart"
 	"qq/internal/app/batch/launcher"
+	"qq/internal/app/bounds"
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
 	"qq/internal/app/gates"
 	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
 	"qq/internal/app/outline"
+	"qq/internal/app/reread"
 	"qq/internal/app/scope"
 	"qq/internal/app/scratch"
 	"qq/internal/app/staffing"
+	"qq/internal/app/strict"
 	"qq/internal/approval"
 	"qq/internal/box/remote"
 	"qq/internal/config"
@@ -42,7 +45,6 @@ import (
 	"qq/pkg/proc"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/access"
-	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
 
@@ -72,6 +74,7 @@ type wiringConfig struct {
 	Sinks    []event.Sink      // get every event; without sinks no events are made
 	ReadOnly bool              // no agent may change anything
 	Repairs  int               // how often work that fails its check goes back to the agent
+	Strict   bool              // a task with targets may change nothing else
 	Person   person            // is told notes and warnings
 	Screen   *command.Screen   // the terminal of that person
 	Batch    bool              // the run is a batch
@@ -99,7 +102,8 @@ type wiring struct {
 	log      *record.ChildLog
 	launcher *childproc.Launcher
 	scratch  *scratch.Folder
-	apart    *apart.Trees           // copies of the tree; nil if no task gets one
+	apart    *apart.Trees // copies of the tree; nil if no task gets one
+	strict   strict.Tasks
 	host     *proc.Host             // starts every process
 	exe      string                 // path of this program
 	astGrep  func() string          // path of ast-grep; empty if it is not installed
@@ -130,10 +134,11 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.Outliner = outline.New(cfg.Agents, scope.New(cfg.Dir), cfg.ReadOnly, cfg.Policy.Denied())
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
-		OnQuota: onQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
+		OnQuota: bounds.OnQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
 	}, w.Desk)
 	w.Desk.Gates = w.gates
-	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})
+	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir,
+		Tasks: &past{wiring: w, Reader: reread.Reader{Private: w.private()}}})
 	var err error
 	if w.exe, err = executable(); err != nil {
 		return nil, err
@@ -145,14 +150,17 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		}
 		return path
 	})
-	w.openCopies()
+	w.apart = apart.New(apart.Config{
+		Mode: set.Isolate, Dir: cfg.Dir, Home: set.Home, Outputs: string(w.outputs()), Host: w.host, Exe: w.exe,
+		Env: cfg.Environ, Agents: w, ReadOnly: cfg.ReadOnly, Writable: set.Writable, Person: cfg.Person,
+	})
 	w.launcher = childproc.NewLauncher(childproc.Config{
 		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,
 		Keep:      string(w.outputs()),
 		MaxOutput: set.MaxOutput, Grace: stopGrace, HandBack: handBack,
 	})
 	s := supervisor.Config{
-		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
+		Limits: bounds.Of(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Launcher: launcher.New(w.apart.Launcher(staffing.Telling{Stager: w.launcher, Desk: w.Desk})),
@@ -183,40 +191,6 @@ func (w *wiring) childEnv() []string {
 		env = append(env, oneProcessor)
 	}
 	return env
-}
-
-// onQuota returns what happens when a quota is used up. Who names models that are asked instead means that they are.
-func onQuota(set config.Config) gate.OnQuota {
-	if set.OnQuota == string(gate.QuotaAuto) && len(set.Fallback) > 0 {
-		return gate.QuotaFallback
-	}
-	return gate.OnQuota(set.OnQuota)
-}
-
-// limitsOf returns the limits of the run from the settings.
-func limitsOf(set config.Config) supervisor.Limits {
-	return supervisor.Limits{
-		Limits: task.Limits{
-			ChildTimeout: set.ChildTimeout, IdleTimeout: set.IdleTimeout,
-			Retries: set.Retries, SpawnRate: set.SpawnRate, MaxParallel: set.MaxParallel,
-			MaxDepth: set.MaxDepth, MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
-		},
-		TimeoutBy: sourceOf(set, "QQ_CHILD_TIMEOUT", "--timeout"),
-		IdleBy:    sourceOf(set, "QQ_IDLE_TIMEOUT", "--idle-timeout"),
-	}
-}
-
-// sourceOf returns who set the limit of time with that name, and how a person sets another.
-func sourceOf(set config.Config, name, flag string) limits.Source {
-	s := limits.Source{How: "with " + flag + " or " + name + ", 0 means none"}
-	switch by := set.Source(name); by {
-	case "", "default":
-	case "flag " + flag:
-		s.By = flag
-	default:
-		s.By, s.Lowers = name+" ("+by+")", set.OnlyLowers(name)
-	}
-	return s
 }
 
 // Batch implements batch.Runner. Results that wait for slower ones are kept in a spill file
@@ -263,9 +237,9 @@ func (w *wiring) Lookup(ctx context.Context, tasks []task.Task) error {
 		if _, err := w.Agent(t.Agent); err != nil {
 			return err
 		}
-		writes = writes || w.Writes(task.Job{Task: t})
+		writes = writes || w.apart.Isolates(task.Job{Task: t})
 	}
-	if writes { // else nobody needs a copy
+	if writes {
 		if err := w.apart.Try(ctx); err != nil {
 			return err
 		}

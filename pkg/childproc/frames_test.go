@@ -235,6 +235,16 @@ func TestReadsOfAResult(t *testing.T) {
 	}
 }
 
+// What a child says that it did is read only if it is short.
+func TestDidOfAResult(t *testing.T) {
+	line := `{"type":"result","result":{"status":"completed","did":{"commands":[` +
+		strings.TrimSuffix(strings.Repeat("{},", (MaxUp-200)/3), ",") + "]}}}\n"
+	var err error
+	allocated := allocates(func() { _, err = newReader(strings.NewReader(line), MaxUp).next() })
+	require.ErrorIs(t, err, ErrFrameBroken)
+	assert.Less(t, allocated, uint64(48<<20))
+}
+
 // allocates is how many bytes do allocates.
 func allocates(do func()) uint64 {
 	var before, after runtime.MemStats

@@ -1,6 +1,8 @@
 package task
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -12,6 +14,7 @@ const (
 	maxDidCommands = 20
 	maxDidLine     = 200
 	maxDidCalls    = 1_000_000_000
+	maxDidBytes    = 128 << 10 // of its JSON; one within the other limits is shorter
 )
 
 // Did is what an agent did: the calls of its tools that were run, and the commands among them. What it handed on is
@@ -29,6 +32,15 @@ type Command struct {
 	ExitCode int    `json:"exit_code"`
 	// Check says that it was the check of the task, which the agent did not run itself.
 	Check bool `json:"check,omitempty"`
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. A child sends it, so JSON that is too long is not decoded.
+func (d *Did) UnmarshalJSON(data []byte) error {
+	if len(data) > maxDidBytes {
+		return fmt.Errorf("did has %d bytes, at most %d", len(data), maxDidBytes)
+	}
+	type plain Did
+	return json.Unmarshal(data, (*plain)(d))
 }
 
 // Call counts a call of that tool.

@@ -30,6 +30,23 @@ func TestDidIsBounded(t *testing.T) {
 	assert.Less(t, len(text), 10_000)
 	assert.NotContains(t, string(text), `\n`)
 	assert.Equal(t, d, d.Bounded())
+
+	var back Did
+	require.NoError(t, json.Unmarshal(text, &back))
+	assert.Equal(t, *d, back)
+	text, err = json.Marshal(many)
+	require.NoError(t, err)
+	require.ErrorContains(t, json.Unmarshal(text, &back), "at most")
+	worst := Did{Calls: map[string]int{}}
+	for i := range maxDidTools {
+		worst.Calls[fmt.Sprint(i)+strings.Repeat("\x01", maxDidName-3)] = maxDidCalls
+	}
+	for range maxDidCommands {
+		worst.Run(Command{Line: strings.Repeat("\U0001f600\x01", maxDidLine), ExitCode: -1 << 63})
+	}
+	text, err = json.Marshal(worst)
+	require.NoError(t, err)
+	assert.NoError(t, json.Unmarshal(text, &back), "%d bytes", len(text))
 }
 
 // TestDidAdds: a result has what all attempts did.

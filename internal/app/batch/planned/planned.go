@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 
+	"qq/internal/imports"
 	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/needs"
 	"qq/pkg/supervisor/plan"
@@ -18,8 +19,9 @@ import (
 
 // Rules are what flags and settings say about the plan of a batch.
 type Rules struct {
-	Mode   access.Mode // which tasks are held apart
-	Phases bool
+	Mode    access.Mode // which tasks are held apart
+	Phases  bool
+	Imports *imports.Graph // of the files of the project; nil means that imports do not count
 }
 
 // survey is what is known of the tasks of a batch when all have been looked at.
@@ -79,6 +81,7 @@ func (r Rules) plan(tasks iter.Seq2[task.Task, error], s survey, of Runner) (*pl
 		}
 		texts = append(texts, task.Task{ID: t.ID, Text: t.Text, Needs: t.Needs})
 	}
+	r.addImported(all, of.Root())
 	p, err := plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s)})
 	return p, cmp.Or(err, needs.Check(texts...))
 }

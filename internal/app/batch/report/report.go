@@ -99,7 +99,7 @@ func (r *Report) End(took time.Duration) error {
 		_, err = r.sections.Seek(0, io.SeekStart)
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(r.file, "# Report of a batch\n\n%s, in %s\n", r.counts, took.Round(100*time.Millisecond))
+		_, err = fmt.Fprintf(r.file, "# Report of a batch\n\n%s, in %s\n", r.counts, roundly(took))
 	}
 	if err == nil {
 		_, err = io.Copy(r.file, r.sections)
@@ -121,7 +121,7 @@ func section(res task.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## %d. %s\n\n**%s** · %s", res.Index+1, line(res.Task), res.Status, line(res.Agent))
 	if res.DurationMS > 0 {
-		fmt.Fprintf(&b, " · %s", (time.Duration(res.DurationMS) * time.Millisecond).Round(100*time.Millisecond))
+		b.WriteString(" · " + roundly(time.Duration(res.DurationMS)*time.Millisecond))
 	}
 	b.WriteString("\n")
 	if !res.Success {
@@ -153,6 +153,14 @@ func section(res task.Result) string {
 		b.WriteString("\n" + text + "\n")
 	}
 	return b.String()
+}
+
+// roundly returns d in milliseconds below a second, else in tenths of a second.
+func roundly(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
 }
 
 // line returns text on one line.
