@@ -40,10 +40,10 @@ tools: [list_directory, run_pty_cmd, send_message]
 You help.
 `
 
-// workTeam is a world with a lead and a helper.
+// workTeam is a world with a lead and a helper. Helpers can write, and run at once all the same.
 func workTeam(t *testing.T, m *workModel) *world {
 	t.Helper()
-	w := newWorld(t, m.addr, played, "QQ_AGENT=lead", "QQ_APPROVE=auto")
+	w := newWorld(t, m.addr, played, "QQ_AGENT=lead", "QQ_APPROVE=auto", "QQ_PLAN=off")
 	w.file(".qq/agents/lead.md", workLead)
 	w.file(".qq/agents/helper.md", workHelper)
 	return w

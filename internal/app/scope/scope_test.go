@@ -47,6 +47,9 @@ func TestTargets(t *testing.T) {
 		time.Sleep(keepLinks + time.Second)
 		assert.True(t, overlap(file, p.Targets("", []string{"link/a"})))
 		assert.Empty(t, p.Targets("", nil))
+		// A file may be called like a glob. It is a glob all the same.
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "src/*"), nil, 0o600))
+		assert.True(t, overlap(file, p.Targets("", []string{"src/*"})))
 	})
 }
 

@@ -70,7 +70,8 @@ func (r *Resolver) Targets(dir, text string) []targets.Target {
 		text = dir + "/" + text
 	}
 	fixed, rest := text, ""
-	if i := strings.IndexAny(text, `*?[{\`); i >= 0 && !exists(text) {
+	if i := strings.IndexAny(text, `*?[{\`); i >= 0 && (strings.ContainsAny(text, "*?") || !exists(text)) {
+		// A file may be called a*, and then a* is still meant as a glob: it matches that file too.
 		i = strings.LastIndexByte(text[:i], '/')
 		fixed, rest = text[:i], text[i:]
 	}
