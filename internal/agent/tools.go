@@ -21,6 +21,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/proc"
 	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/supervisor/changes"
 	"qq/pkg/tool"
 )
 
@@ -43,6 +44,7 @@ type Setup struct {
 	ShellLog    string          `json:"shell_log,omitempty"`
 	Private     []string        `json:"private,omitempty"` // folders of qq itself: their files need an approval
 	Guide       string          `json:"guide,omitempty"`   // what AGENTS.md says, for the end of the prompt
+	Bounds      changes.Bounds  `json:"bounds,omitempty"`  // what targets let the agent change
 }
 
 // Process describes the process that an agent runs in, and starts the commands of the
@@ -106,6 +108,9 @@ func (r *run) writable() string {
 		a.Setup.TempDir = "$TMPDIR" // its path differs by task
 	}
 	folders := a.Rules("the working directory").Write
+	if n := len(a.Setup.Bounds); n > 0 {
+		folders[0] = "the files and folders that are there of " + strings.Join(a.Setup.Bounds[n-1].Targets, ", ")
+	}
 	if len(folders) == 0 {
 		return "none"
 	}
@@ -216,7 +221,7 @@ func (r *run) gate() *approval.Gate {
 	cfg := approval.GateConfig{
 		Offered: r.tools.offered, Withheld: r.tools.withheld,
 		ReadOnly: r.Setup.ReadOnly, Policy: policy, Approver: r.parent,
-		Within: read(r.Definition.Within), Without: rules.Taken(r.Definition.DisallowedTools),
+		Within: read(r.Definition.Within), Without: rules.Taken(r.Definition.DisallowedTools), Bounds: r.Setup.Bounds,
 	}
 	if len(policy.Allow)+len(policy.Deny)+len(cfg.Within)+len(cfg.Without) > 0 {
 		var err error

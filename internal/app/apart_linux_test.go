@@ -79,6 +79,12 @@ func commandTask(command string) string {
 	return "run_pty_cmd " + string(text)
 }
 
+// delegateTask is a task that delegates one to coder.
+func delegateTask(text string) string {
+	args, _ := json.Marshal(map[string]string{"agent": "coder", "task": text})
+	return "delegate_task " + string(args)
+}
+
 // tasksFile writes tasks as JSON Lines.
 func (w *world) tasksFile(tasks ...map[string]any) string {
 	var b strings.Builder
@@ -157,18 +163,16 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestApartDelegated: what an agent delegates gets a copy of its own, and what that one delegates works in the copy. The
-// agent that a person started sees what was joined when it has the answer.
+// TestApartDelegated: what an agent delegates gets a copy of its own, and what that one delegates works in the copy.
+// The agent that a person started sees what was joined when it has the answer.
 func TestApartDelegated(t *testing.T) {
 	for _, mode := range []string{"overlay", "worktree"} {
 		t.Run(mode, func(t *testing.T) {
 			w := newTree(t)
-			inner, err := json.Marshal(map[string]any{"agent": "coder", "task": commandTask("cat half > whole; echo in >> whole")})
-			require.NoError(t, err)
-			outer, err := json.Marshal(map[string]any{"agent": "coder", "task": commandTask("echo half > half; sleep 0.5") +
-				"\ndelegate_task " + string(inner) + "\n" + commandTask("cat whole && rm half")})
-			require.NoError(t, err)
-			e := w.run("-a", "coder", "--isolate", mode, "--json", "-m", "delegate_task "+string(outer)+
+			inner := delegateTask(commandTask("cat half > whole; echo in >> whole"))
+			outer := delegateTask(commandTask("echo half > half; sleep 0.5") + "\n" + inner + "\n" +
+				commandTask("cat whole && rm half"))
+			e := w.run("-a", "coder", "--isolate", mode, "--json", "-m", outer+
 				"\n"+commandTask("cat whole; test ! -e half && echo gone"))
 			r := e.document(t)
 			assert.Equal(t, task.Completed, r.Status, e.errors)
@@ -189,7 +193,7 @@ func TestApartNotCompleted(t *testing.T) {
 	assert.Equal(t, task.Timeout, r[0].Status)
 	assert.Empty(t, r[0].ChangedFiles)
 	assert.Equal(t, before, w.sh("git status --porcelain; sha256sum src/*"))
-	_, patch, ok := strings.Cut(strings.Join(r[0].Warnings, "\n"), "because it was not completed: what it changed is in ")
+	_, patch, ok := strings.Cut(strings.Join(r[0].Warnings, "\n"), "it was not completed: what it changed is in ")
 	require.True(t, ok, r[0].Warnings)
 	w.sh("git apply " + patch + "; grep -q half half")
 	w.noCopies()
@@ -201,7 +205,8 @@ func TestApartObeyed(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			w := newTree(t)
 			w.file(".github/workflows/ci.yml", "on: push\n")
-			before := w.sh("find . -path ./.git/worktrees -prune -o -print; sha256sum .github/workflows/ci.yml .git/config")
+			const look = "find . -path ./.git/worktrees -prune -o -print; sha256sum .github/*/ci.yml .git/config"
+			before := w.sh(look)
 			_, r := w.isolated(mode, []map[string]any{
 				{"task": commandTask("echo evil > .envrc; mkdir -p .vscode; echo evil > .vscode/tasks.json;" +
 					"echo evil >> .github/workflows/ci.yml; echo evil > .git/hooks/pre-commit; echo ok > plain; true")},
@@ -209,8 +214,7 @@ func TestApartObeyed(t *testing.T) {
 			assert.Equal(t, task.Completed, r[0].Status)
 			assert.Equal(t, []string{"plain"}, r[0].ChangedFiles, "%q", r[0].Warnings)
 			w.sh("rm plain")
-			assert.Equal(t, before, w.sh("find . -path ./.git/worktrees -prune -o -print; "+
-				"sha256sum .github/workflows/ci.yml .git/config"))
+			assert.Equal(t, before, w.sh(look))
 			w.noCopies()
 		})
 	}
@@ -238,12 +242,78 @@ func TestApartRefused(t *testing.T) {
 	e := w.run("batch", "-a", "coder", "--isolate", "everywhere", "--no-bar", file)
 	assert.Equal(t, 2, e.code)
 	assert.Contains(t, e.errors, "auto")
-	one, err := json.Marshal(map[string]any{"agent": "coder", "task": commandTask("echo 2 > a")})
-	require.NoError(t, err)
-	e = w.run("-a", "default", "--isolate", "worktree", "--json", "-m", "delegate_task "+string(one))
+	e = w.run("-a", "default", "--isolate", "worktree", "--json", "-m", delegateTask(commandTask("echo 2 > a")))
 	assert.Contains(t, e.document(t).Output, "no repository of git", "a delegated task is refused")
 	e = w.run("batch", "-a", "explorer", "--isolate", "worktree", "--no-bar",
 		w.tasksFile(map[string]any{"task": `read_file {"path": "a"}`}))
 	assert.Zero(t, e.code, "who only reads needs no copy: %s", e.errors)
 	assert.Equal(t, before, w.sh("stat -c '%n %y %z' . a"))
+}
+
+// TestStrictTargets: with --strict-targets neither a tool nor a command changes what is no target, and who is kept from
+// it is told how to allow it. What the task starts is kept to the same. Without it, the result has a warning.
+func TestStrictTargets(t *testing.T) {
+	for _, mode := range []string{"off", "overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newTree(t)
+			w.file("doc/d.txt", "d\n")
+			w.sh("git add -A; git commit -qm doc")
+			targets := []string{"src/b.txt", "doc/*.md", "new.txt", "lib/**"}
+			w.sh("mkdir lib; echo l > lib/l; git add -A; git commit -qm lib")
+			script := []string{
+				`write_file {"path": "new.txt", "content": "new\n"}`,
+				commandTask("echo more >> new.txt; echo more >> src/b.txt; echo l2 > lib/l2"),
+				commandTask("touch other; echo x >> src/a.txt; mv src/a.txt src/c.txt; rm doc/d.txt; true"),
+				delegateTask(commandTask("echo inner >> src/b.txt; touch doc/x src/y; true")),
+				`write_file {"path": "src/z.txt", "content": "bad\n"}`,
+			}
+			args := []string{"--strict-targets"}
+			_, r := w.isolated(mode, []map[string]any{
+				{"task": strings.Join(script, "\n"), "targets": targets},
+			}, args...)
+			assert.Equal(t, task.Completed, r[0].Status)
+			assert.Contains(t, r[0].Output, "src/z.txt is not among the targets of the task (src/b.txt, doc/*.md, "+
+				"new.txt, lib/**), and --strict-targets lets it change nothing else: who gives the task can add it")
+			status := w.sh("git status --porcelain -uall | grep -v src/b.txt")
+			assert.Equal(t, "?? lib/l2\n?? new.txt\n", status)
+			assert.Equal(t, "b\nmore\ninner\nnew\nmore\n", w.sh("grep -v dirty src/b.txt; cat new.txt"))
+			assert.Empty(t, r[0].Warnings)
+		})
+	}
+}
+
+// TestUndeclared: what a command of an isolated task changes outside of the targets is reported.
+func TestUndeclared(t *testing.T) {
+	w := newTree(t)
+	_, r := w.isolated("overlay", []map[string]any{
+		{"task": commandTask("echo x >> src/a.txt; echo y > src/new; rm src/b.txt"), "targets": []string{"src/b.txt"}},
+	})
+	assert.Equal(t, task.Completed, r[0].Status)
+	assert.Equal(t, []string{"src/a.txt", "src/b.txt", "src/new"}, r[0].ChangedFiles)
+	assert.Equal(t, []string{"files were changed outside of the targets: src/a.txt, src/new"}, r[0].Warnings)
+}
+
+// TestApartOrder: patches are joined in input order, behind a slow first task too, and a task that waits for that lends
+// its slot. A patch that the targets of its task cover does not wait.
+func TestApartOrder(t *testing.T) {
+	w := newTree(t)
+	slow := commandTask("sleep 1.5; echo slow > order")
+	fast := commandTask("echo fast > order")
+	listed := []map[string]any{{"task": slow}, {"task": fast}, {"task": fast}, {"task": fast}}
+	e, r := w.isolated("overlay", listed, "-j", "2")
+	assert.Equal(t, 4, e.code)
+	assert.Equal(t, task.Completed, r[0].Status)
+	for _, late := range r[1:] {
+		assert.Equal(t, task.Conflict, late.Status, "the later one is in conflict, though it was ready first")
+		assert.Greater(t, late.DurationMS+late.QueuedMS, int64(1000))
+		assert.Less(t, late.QueuedMS, int64(1400), "it had the slot of one that waits")
+	}
+	assert.Equal(t, "slow\n", w.sh("cat order"))
+	_, r = w.isolated("overlay", []map[string]any{
+		{"task": slow, "targets": []string{"order"}},
+		{"task": commandTask("echo x >> src/b.txt"), "targets": []string{"src"}},
+		{"task": commandTask("echo y >> order"), "targets": []string{"order"}, "id": "z"},
+	}, "-j", "2")
+	assert.Equal(t, task.Completed, r[1].Status)
+	assert.Less(t, r[1].DurationMS, int64(1400), "it does not wait for the slow one")
 }

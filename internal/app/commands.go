@@ -6,17 +6,22 @@ import (
 	"slices"
 
 	"qq/internal/agent"
-	"qq/internal/app/apart"
 	"qq/internal/app/scratch"
 	"qq/internal/box"
 	"qq/internal/config"
-	"qq/internal/isolate"
 	"qq/internal/sandbox"
 	"qq/pkg/childproc"
+	"qq/pkg/proc"
 	"qq/pkg/task"
 )
 
-var _ childproc.Commander = (*wiring)(nil)
+var (
+	_ childproc.Commander = (*wiring)(nil)
+	_ childproc.Placer    = (*wiring)(nil)
+)
+
+// Place implements childproc.Placer.
+func (w *wiring) Place(job task.Job, c *proc.Command) error { return w.apart.Place(job, c) }
 
 // Commands implements childproc.Commander. The root starts the commands of a child: the child is in a sandbox, so that
 // it cannot give them a view of the file system, and it may be killed before what they changed is put back.
@@ -27,13 +32,16 @@ func (w *wiring) Commands(job task.Job) (*os.File, error) {
 	return w.children.Open(job.ExecutionID)
 }
 
-// box returns what starts the commands of the agent a, which works in the folder dir, in copy if that is not nil.
-func (w *wiring) box(a agent.Agent, dir string, copy *isolate.Copy) *box.Box {
+// box returns what starts the commands of the agent a, which works in the folder dir under an execution id.
+func (w *wiring) box(a agent.Agent, dir, id string) *box.Box {
 	cfg := box.Config{
 		Host: w.host, Exe: w.exe, Dir: dir, Rules: a.CommandRules(dir),
 		Confined: sandbox.Probe().Enforced(), Mounts: true,
 		Namespace: true, Writable: w.cfg.Settings.Writable, Limits: commandLimits(w.cfg.Settings),
 		Hidden: []string{w.cfg.Settings.Home}, Servers: box.Servers(w.cfg.Environ.Get, os.Getuid()),
+	}
+	if len(a.Setup.Bounds) > 0 {
+		cfg.Open = a.Setup.Bounds
 	}
 	if home := w.cfg.Environ.ConfigHome(); home != "" {
 		cfg.Hidden = append(cfg.Hidden, filepath.Join(home, "qq"))
@@ -41,11 +49,7 @@ func (w *wiring) box(a agent.Agent, dir string, copy *isolate.Copy) *box.Box {
 	if own := w.scratch.Made(); own != "" {
 		cfg.Log = scratch.Placeholders(own)
 	}
-	if copy != nil && copy.File() != nil {
-		cfg.Overlay = &box.Overlay{File: copy.File(), Dir: copy.Tree()}
-	} else if copy != nil {
-		cfg.Writable = apart.Beside(copy, cfg.Writable)
-	}
+	w.apart.Box(&cfg, id)
 	return box.New(cfg)
 }
 

@@ -110,6 +110,10 @@ func TestPlanFails(t *testing.T) {
 	e = w.run("plan", "[[wrong]]")
 	assert.Zero(t, e.code, e.errors)
 	assert.Len(t, jsonLines(t, e.out), 2, "the agent was corrected")
+	e = w.run("plan", "[[cycle]]")
+	assert.Equal(t, 1, e.code)
+	assert.Contains(t, e.errors, "made no plan that can be run: ")
+	assert.Contains(t, e.errors, "[[text]] -> b -> [[text]]", "the cycle is named")
 	e = w.run("plan", "[[elsewhere]]")
 	assert.Equal(t, 1, e.code)
 	assert.Contains(t, e.errors, "planner made no plan that can be run: task 0: ")
@@ -161,9 +165,9 @@ func TestPlanReadsOnly(t *testing.T) {
 // TestPlanWarns: a check is a command that a model wrote.
 func TestPlanWarns(t *testing.T) {
 	w, _ := newServedWorld(t, standin.Scripts(standin.Script{Start: "[[check]]",
-		Text: toolCall("delegate_task", `{"task":"x","check":"make test"}`)}))
+		Text: toolCall("delegate_task", `{"task":"x","agent":"coder","check":"make test"}`)}))
 	e := w.run("plan", "-q", "[[check]]")
-	assert.Equal(t, ended{0, `{"task":"x","agent":"default","check":"make test"}` + "\n",
+	assert.Equal(t, ended{0, `{"task":"x","agent":"coder","check":"make test"}` + "\n",
 		"qq: warning: a model wrote the check of 1 task: qq batch runs it as a command\n"}, e)
 	assert.True(t, strings.HasSuffix(e.out, "\n"))
 	var one task.Task

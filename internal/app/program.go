@@ -71,8 +71,8 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	}
 	remote := w.children.Has(job.ExecutionID)
 	if remote { // most children can run no commands
-		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job),
-			w.apart.Copy(job.ExecutionID)))
+		b := w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job), job.ExecutionID)
+		remote = w.children.Serve(job.ExecutionID, b)
 	}
 	setup, err := json.Marshal(childSetup{
 		Seats: seats, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
@@ -102,6 +102,7 @@ func (w *wiring) dirOf(job task.Job) string {
 
 // Tidy implements childproc.Program: it ends the commands of the child and removes its temporary files.
 func (w *wiring) Tidy(job task.Job) {
+	w.strict.End(job.ExecutionID)
 	for _, note := range w.children.Close(job.ExecutionID) {
 		w.cfg.Person.Note("%s: %s", job.Agent, note)
 	}
@@ -132,8 +133,9 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 		Repairs: w.cfg.Repairs, Checked: job.HasGivenCheck(),
 		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
 	}
-	if c := w.apart.Copy(job.ExecutionID); c != nil {
-		isolated(&s, c)
+	w.apart.Change(&s, job.ExecutionID)
+	if w.cfg.Strict {
+		s.Bounds = w.strict.Start(job, w.apart.Live(job.ExecutionID, w.dirOf(job)))
 	}
 	s.Guide = w.guides.Text(w.dirOf(job), s.ReadOnly)
 	if def.Allows("web_search") {

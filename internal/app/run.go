@@ -102,7 +102,8 @@ func (r *root) run(c *cli.Context) error {
 	ctx, cancel := withTimeout(c.Context, cfg)
 	defer cancel()
 	needs := batch.Needs{
-		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Verbose: c.Bool("verbose"),
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: c.Bool("strict-targets"),
+		Verbose:  c.Bool("verbose"),
 		NoLedger: c.Bool("no-ledger") || one.session.Ephemeral || one.dryRun, Repairs: one.checks.Repairs,
 	}
 	if one.format == output.StreamJSON {

@@ -22,8 +22,10 @@ import (
 	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
 	"qq/internal/app/outline"
+	"qq/internal/app/scope"
 	"qq/internal/app/scratch"
 	"qq/internal/app/staffing"
+	"qq/internal/app/strict"
 	"qq/internal/approval"
 	"qq/internal/box/remote"
 	"qq/internal/config"
@@ -40,6 +42,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/proc"
 	"qq/pkg/supervisor"
+	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
@@ -70,6 +73,7 @@ type wiringConfig struct {
 	Sinks    []event.Sink      // get every event; without sinks no events are made
 	ReadOnly bool              // no agent may change anything
 	Repairs  int               // how often work that fails its check goes back to the agent
+	Strict   bool              // a task with targets may change nothing else
 	Person   person            // is told notes and warnings
 	Screen   *command.Screen   // the terminal of that person
 	Batch    bool              // the run is a batch
@@ -97,7 +101,8 @@ type wiring struct {
 	log      *record.ChildLog
 	launcher *childproc.Launcher
 	scratch  *scratch.Folder
-	apart    *apart.Trees           // copies of the tree; nil if no task gets one
+	apart    *apart.Trees // copies of the tree; nil if no task gets one
+	strict   strict.Tasks
 	host     *proc.Host             // starts every process
 	exe      string                 // path of this program
 	astGrep  func() string          // path of ast-grep; empty if it is not installed
@@ -125,7 +130,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
 	w.models.Keys = w.keys
 	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
-	w.Outliner = outline.New(cfg.Agents, cfg.Dir, cfg.ReadOnly, set.Deny)
+	w.Outliner = outline.New(cfg.Agents, scope.New(cfg.Dir), cfg.ReadOnly, cfg.Policy.Denied())
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
 		OnQuota: onQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
@@ -143,7 +148,10 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		}
 		return path
 	})
-	w.openCopies()
+	w.apart = apart.New(apart.Config{
+		Mode: set.Isolate, Dir: cfg.Dir, Home: set.Home, Outputs: string(w.outputs()), Host: w.host, Exe: w.exe,
+		Env: cfg.Environ, Agents: w, ReadOnly: cfg.ReadOnly, Writable: set.Writable, Person: cfg.Person,
+	})
 	w.launcher = childproc.NewLauncher(childproc.Config{
 		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,
 		Keep:      string(w.outputs()),
@@ -154,7 +162,8 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Launcher: launcher.New(w.apart.Launcher(staffing.Telling{Stager: w.launcher, Desk: w.Desk})),
-		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
+		Plan:     access.Mode(set.Plan), Paths: w.Paths, Denied: cfg.Policy.Denied(),
+		Notes: notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
 			Events: w.stream,
@@ -260,9 +269,9 @@ func (w *wiring) Lookup(ctx context.Context, tasks []task.Task) error {
 		if _, err := w.Agent(t.Agent); err != nil {
 			return err
 		}
-		writes = writes || w.Writes(task.Job{Task: t})
+		writes = writes || w.apart.Isolates(task.Job{Task: t})
 	}
-	if writes { // else nobody needs a copy
+	if writes {
 		if err := w.apart.Try(ctx); err != nil {
 			return err
 		}

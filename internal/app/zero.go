@@ -63,7 +63,7 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 		return job.Fail(err)
 	}
 	if h.r.Agent.Allows("run_pty_cmd") || a.Setup.Checked {
-		a.Process.Commands = h.w.box(a, h.w.cfg.Dir, nil)
+		a.Process.Commands = h.w.box(a, h.w.cfg.Dir, job.ExecutionID)
 	}
 	a.Screen = &agent.TokenEvents{To: p, Next: a.Screen}
 	seats, err := h.w.Seats(ctx, h.r.Agent, h.r.Model, job.Task)

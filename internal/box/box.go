@@ -71,6 +71,9 @@ type Config struct {
 	// Servers are hidden like Hidden, see [Servers]; they may be sockets too.
 	Servers []string
 	Limits  Limits
+	// Open returns what commands may write of the working directory; nil means all of it. It is asked before each
+	// command.
+	Open Opener
 	// Overlay is what commands see instead of a folder that has the working directory; nil means the folder itself.
 	// The caller closes its file after the last command. What commands write there changes no file outside, so nothing
 	// is put back; who copies it elsewhere asks [Box.Obeyed] first.
@@ -78,6 +81,12 @@ type Config struct {
 	// Log is a file that gets the path of each folder in which placeholders are made, with a NUL behind it; empty means
 	// none. What is left of them after a SIGKILL can be removed with [placeholder.Sweep].
 	Log string
+}
+
+// Opener knows which files and folders in dir commands may write. Their paths are relative to dir and lead through no
+// link.
+type Opener interface {
+	Open(dir string) []string
 }
 
 // Overlay is a file of [sandbox.Layers] and the folder that it stands for, a real path.
@@ -229,7 +238,8 @@ type Process struct {
 // prepare makes what the command needs, and changes c to what is started.
 func (r *Process) prepare(c *proc.Command, show []string) (err error) {
 	b := r.box
-	o := sandbox.Order{Path: c.Path, Rules: b.Rules, FileSize: b.Limits.FileSize, Processes: int64(b.Limits.Processes)}
+	o := sandbox.Order{Path: c.Path, Rules: b.rules(), FileSize: b.Limits.FileSize,
+		Processes: int64(b.Limits.Processes)}
 	guarded, err := r.look()
 	if err != nil {
 		return err
@@ -291,13 +301,31 @@ func (r *Process) look() (bool, error) {
 	return true, nil
 }
 
+// rules returns what a command that starts now may write.
+func (b *Box) rules() sandbox.Rules {
+	r := b.Rules
+	r.Write = slices.Clone(r.Write)
+	at := slices.Index(r.Write, b.Dir)
+	if at < 0 || b.Open == nil {
+		return r
+	}
+	r.Write = slices.Delete(r.Write, at, at+1)
+	dir := b.Dir
+	if b.Overlay != nil { // as the commands see it
+		dir = fmt.Sprintf("/proc/self/fd/%d", b.Overlay.File.Fd()) + strings.TrimPrefix(dir, b.Overlay.Dir)
+	}
+	for _, name := range b.Open.Open(dir) {
+		r.Write = append(r.Write, filepath.Join(b.Dir, filepath.FromSlash(name)))
+	}
+	return r
+}
+
 // keeps reports whether f is the file of the overlay.
 func (b *Box) keeps(f *os.File) bool { return b.Overlay != nil && f == b.Overlay.File }
 
 // see adds the view to the order.
 func (r *Process) see(o *sandbox.Order, guarded bool, show []string) {
 	b := r.box
-	o.Rules.Write = slices.Clone(b.Rules.Write)
 	v := &sandbox.View{}
 	if guarded {
 		b.mu.Lock()
@@ -305,6 +333,11 @@ func (r *Process) see(o *sandbox.Order, guarded bool, show []string) {
 		b.mu.Unlock()
 		o.Rules.Write = append(o.Rules.Write, r.guard.write...)
 		v.ReadOnly, v.Fixed = r.guard.readOnly, r.guard.fixed
+		if b.Open != nil { // a folder that is fixed would be writable by that
+			v.Fixed = slices.DeleteFunc(v.Fixed, func(dir string) bool {
+				return !slices.ContainsFunc(o.Rules.Write, func(w string) bool { return sandbox.Within(dir, w) })
+			})
+		}
 	}
 	for _, dir := range b.Hidden {
 		if slices.ContainsFunc(o.Rules.Write, func(w string) bool { return sandbox.Within(dir, w) }) {

@@ -217,7 +217,8 @@ func (t *Tree) refusal(mode Mode, err error) error {
 		err = fmt.Errorf("%q is none of auto, overlay and worktree", mode)
 	}
 	why := strings.ReplaceAll(cmp.Or(err, errors.New("unknown")).Error(), "\n", "; ")
-	return task.Hinted("a task that is to write apart does not run in the folder itself; see `qq doctor`",
+	return task.Hinted("try --isolate auto in a repository of git with a commit, or leave --isolate out (QQ_ISOLATE): "+
+		"tasks write in the folder itself then",
 		"make a copy of %s: %w", t.Dir, errWords{why, err})
 }
 
@@ -290,6 +291,14 @@ func (c *Copy) Path(name string) string {
 		return name
 	}
 	return c.Dir + strings.TrimPrefix(name, c.tree.Dir)
+}
+
+// Live is the reverse of Path.
+func (c *Copy) Live(name string) string {
+	if !sandbox.Within(name, c.Dir) {
+		return name
+	}
+	return c.tree.Dir + strings.TrimPrefix(name, c.Dir)
 }
 
 // Tree returns the folder of which it is a copy, a real path.

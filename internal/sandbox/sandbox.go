@@ -77,8 +77,9 @@ import (
 // Rules say where a process and all that it starts may write. They do not restrict reading and
 // executing.
 type Rules struct {
-	// Write lists the folders below which everything may be written, as absolute paths; empty
-	// means nowhere. Each must exist when the rules are applied. A link is resolved at that time.
+	// Write lists the folders below which everything may be written, as absolute paths, and files that
+	// may be written but not replaced; empty means nowhere. Each must exist when the rules are applied.
+	// A link is resolved at that time.
 	Write []string
 	// Real says that the paths were resolved before. Then a link is an error: somebody put it there since.
 	Real bool

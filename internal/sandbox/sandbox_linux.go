@@ -163,11 +163,14 @@ func ruleset(s Support, r Rules, process bool) (fd int, err error) {
 		if !filepath.IsAbs(dir) {
 			return -1, fmt.Errorf("writable folder %q: the path is not absolute", dir)
 		}
-		rights := s.writes() &^ (nodes | ll.AccessFSIoctlDev)
+		kind, rights := uint32(unix.S_IFDIR), s.writes()&^(nodes|ll.AccessFSIoctlDev)
+		if info, err := os.Lstat(dir); err == nil && info.Mode().IsRegular() {
+			kind, rights = unix.S_IFREG, rights&(ll.AccessFSWriteFile|ll.AccessFSTruncate)
+		}
 		if r.Real {
-			err = allowPinned(fd, dir, unix.S_IFDIR, rights)
+			err = allowPinned(fd, dir, kind, rights)
 		} else {
-			err = allow(fd, dir, unix.S_IFDIR, rights)
+			err = allow(fd, dir, kind, rights)
 		}
 		if err != nil {
 			return -1, fmt.Errorf("writable folder %q: %w", dir, err)

@@ -334,7 +334,7 @@ const maxPassed = 1000
 // pick returns the task that comes first of those that need not wait for their servers and have their leases. If there
 // is none, it returns how long to wait; 0 is until something has changed.
 func (f *feeder) pick() (next *queued, wait time.Duration) {
-	for _, r := range f.ahead {
+	for _, r := range slices.Backward(f.ahead) {
 		f.agenda.Return(r.x.job.Index)
 	}
 	f.ahead = f.ahead[:0]

@@ -24,6 +24,7 @@ type execution struct {
 	mail    *jobs.Mailbox
 	loan    *limits.Loan
 	lease   *access.Lease // nil if it needs none, or has not asked
+	queues  bool          // it waits for its lease and has not started
 	time    *limits.Timing
 	limited atomic.Pointer[string] // first reason why its agent could not start a child; nil if there was none
 	ctx     context.Context        // done when the job is to end
@@ -82,6 +83,7 @@ func (x *execution) limits() (run, idle limits.Time) {
 
 // drop says that the job has ended or is not run.
 func (x *execution) drop() {
+	x.queue(false)
 	x.lease.End()
 	x.s.jobs.Remove(x.job.ExecutionID)
 	x.cancel(nil)
@@ -111,6 +113,7 @@ func (x *execution) zero() bool {
 func (x *execution) run(launcher Launcher, queued time.Duration) {
 	defer x.loan.End()
 	defer x.drop()
+	x.queue(false)
 	start := time.Now()
 	x.startClocks(start)
 	if err := x.claim(); err != nil {

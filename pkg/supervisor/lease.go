@@ -17,7 +17,7 @@ import (
 
 // touches returns what t can do to files, and which ones. No targets mean any. Without leases nothing counts.
 func (s *Supervisor) touches(t task.Task) (targets.Effect, []targets.Target) {
-	a, err := s.Agent(t.Agent)
+	a, err := s.Agent(t.Normalized().Agent)
 	if err != nil || s.leases == nil {
 		return targets.None, nil
 	}
@@ -42,12 +42,25 @@ func (x *execution) ask(group string, wake chan<- struct{}) *access.Lease {
 		x.lease = x.s.leases.Ask(parent, lease.Request{
 			Job: x.job.ExecutionID, Effect: effect, Targets: all, Group: group,
 		}, wake)
+		x.queue(!x.lease.Granted())
 	}
 	return x.lease
 }
 
+// queue says whether the job waits for its lease before it starts. Meanwhile the run clocks of its ancestors that wait
+// for it pause.
+func (x *execution) queue(waits bool) {
+	p := x.parent.exec
+	if x.queues == waits || p == nil {
+		return
+	}
+	x.queues = waits
+	p.time.Child(waits)
+}
+
 // forgo gives the lease back of a job that does not start yet. It asks again later.
 func (x *execution) forgo() {
+	x.queue(false)
 	x.lease.End()
 	x.lease = nil
 }

@@ -4,7 +4,7 @@
 // tree of a task is the working directory of the run, or that of the task if it is elsewhere.
 //
 // Flow: the Launcher of [Trees.Launcher] makes a copy for a task that can write, and has it launched there: see
-// [Trees.Place] for its process and [Trees.Copy] for its commands. When the task and all that it started have ended, it
+// [Trees.Place] for its process and [Trees.Box] for its commands. When the task and all that it started have ended, it
 // makes the patch. That of a completed task is joined; that of another one is kept in a file. A task that can only read
 // works in the tree itself. What an isolated task starts works in its copy, so it sees what the task wrote, and its
 // changes are part of the patch; leases keep it apart from others in that copy. The agent that a person started, job
@@ -28,12 +28,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
 	"qq/internal/isolate"
 	"qq/internal/sandbox"
+	"qq/pkg/agents"
 	"qq/pkg/proc"
 	"qq/pkg/task"
 )
@@ -41,33 +41,41 @@ import (
 // Off is the mode in which no task is isolated.
 const Off = "off"
 
-// Rights knows what agents may do.
-type Rights interface {
-	// Writes reports whether the agent of job can change files.
-	Writes(job task.Job) bool
-	// Obeyed returns those of paths, relative to the folder dir, that commands may not write there, and those that
-	// programs obey all the same.
-	Obeyed(dir string, paths []string) (held, told []string)
+// Agents knows the agents of a run.
+type Agents interface {
+	Agent(name string) (agents.Agent, error)
 }
 
-// Config says where and how tasks are isolated. Dir of Isolate is the working directory of the run.
+// Person is told what happened to copies of killed runs.
+type Person interface {
+	Say(format string, args ...any)
+}
+
+// Config says where and how tasks are isolated.
 type Config struct {
 	Mode     string // of the setting
-	Isolate  isolate.Config
-	Rights   Rights
-	Confined bool // the kernel keeps agents in their folders
-	// Writable are folders, besides their own, that agents may write.
-	Writable []string
+	Dir      string // the working directory of the run
+	Home     string // the folder of qq
+	Outputs  string // the folder in which patches are kept
+	Host     *proc.Host
+	Exe      string   // the path of this program
+	Env      []string // for git
+	Agents   Agents
+	ReadOnly bool     // no agent may change anything
+	Writable []string // folders and files of QQ_WRITABLE
+	Person   Person
 }
 
 // Trees are the trees of a run. A nil *Trees isolates nothing.
 type Trees struct {
-	cfg Config
+	Config
+	isolate isolate.Config
 
-	mu     sync.Mutex
-	trees  map[string]*isolate.Tree
-	places map[string]*place // by execution id
-	batch  *order            // nil if the run is no batch
+	mu       sync.Mutex
+	trees    map[string]*isolate.Tree
+	places   map[string]*place // by execution id
+	removing sync.WaitGroup
+	batch    *order // nil if the run is no batch
 }
 
 // place is where a job works.
@@ -78,19 +86,39 @@ type place struct {
 	ids  []string // of the jobs in the copy
 }
 
-// New returns the trees of a run. It opens none. It returns nil if no task is isolated.
+// New returns the trees of a run, or nil if no task is isolated. It removes what killed runs left of theirs.
 func New(cfg Config) *Trees {
+	t := &Trees{Config: cfg, trees: map[string]*isolate.Tree{}, places: map[string]*place{}}
+	t.isolate = isolate.Config{Dir: cfg.Dir, State: filepath.Join(cfg.Home, "copies"), Patches: cfg.Outputs,
+		Host: cfg.Host, Exe: cfg.Exe, Env: cfg.Env}
+	kept, err := isolate.Sweep(t.isolate.State, cfg.Outputs)
+	if err != nil {
+		cfg.Person.Say("warning: clear up after a run that was killed: %v", err)
+	}
+	if len(kept) > 0 {
+		cfg.Person.Say("warning: a run was killed while it wrote files that were changed since: its versions are %s",
+			strings.Join(kept, ", "))
+	}
 	if cfg.Mode == Off {
 		return nil
 	}
-	return &Trees{cfg: cfg, trees: map[string]*isolate.Tree{}, places: map[string]*place{}}
+	return t
+}
+
+// Isolates reports whether job works in a copy, because its agent can change files.
+func (t *Trees) Isolates(job task.Job) bool {
+	if t == nil || t.ReadOnly || job.ReadOnly {
+		return false
+	}
+	def, err := t.Agents.Agent(job.Agent)
+	return err == nil && (def.Changes() || job.HasGivenCheck())
 }
 
 // tree returns the tree in which the folder dir, a real path, is.
 func (t *Trees) tree(dir string) (*isolate.Tree, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	cfg := t.cfg.Isolate
+	cfg := t.isolate
 	real, err := filepath.EvalSymlinks(cfg.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("find the folder of the agents: %w", err)
@@ -112,7 +140,7 @@ const hint = "leave --isolate out (QQ_ISOLATE) to let tasks write in the folder 
 
 // copy makes a copy for a task that works in the folder dir.
 func (t *Trees) copy(ctx context.Context, id, dir string) (*place, error) {
-	if !t.cfg.Confined {
+	if !sandbox.Probe().Enforced() {
 		return nil, &task.Error{Status: task.Refused, Hint: hint,
 			Problem: "the kernel has no sandbox (Landlock) that would keep a task in its copy"}
 	}
@@ -124,7 +152,7 @@ func (t *Trees) copy(ctx context.Context, id, dir string) (*place, error) {
 	if err != nil {
 		return nil, refused(err)
 	}
-	c, err := tree.Make(ctx, id, isolate.Mode(t.cfg.Mode))
+	c, err := tree.Make(ctx, id, isolate.Mode(t.Mode))
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -143,20 +171,12 @@ func (t *Trees) unfit(c *isolate.Copy, dir string) error {
 	if _, err := os.Stat(c.Path(dir)); err != nil { // such as an ignored folder
 		return fmt.Errorf("the worktree has no %s", dir)
 	}
-	for _, path := range t.cfg.Writable {
+	for _, path := range t.Writable {
 		if real, err := filepath.EvalSymlinks(path); err == nil && sandbox.Within(c.Tree(), real) {
 			return fmt.Errorf("no worktree: tasks could write %s itself, because QQ_WRITABLE has %s", c.Tree(), path)
 		}
 	}
 	return nil
-}
-
-// Beside returns those of folders that are not in the tree of a worktree: its task must not write there.
-func Beside(c *isolate.Copy, folders []string) []string {
-	return slices.DeleteFunc(slices.Clone(folders), func(path string) bool {
-		real, err := filepath.EvalSymlinks(path)
-		return err != nil || sandbox.Within(real, c.Tree())
-	})
 }
 
 // refused makes err, about a copy that cannot be had, one that refuses the task. A full disk is a fault of the machine.
@@ -176,7 +196,7 @@ func (t *Trees) Try(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	p, err := t.copy(ctx, "try-"+task.NewID(), t.cfg.Isolate.Dir)
+	p, err := t.copy(ctx, "try-"+task.NewID(), t.Dir)
 	if err != nil {
 		return err
 	}
@@ -197,14 +217,6 @@ func (t *Trees) Place(job task.Job, c *proc.Command) error {
 	return p.Enter(c)
 }
 
-// Copy returns the copy in which the job with an execution id works, or nil.
-func (t *Trees) Copy(executionID string) *isolate.Copy {
-	if p := t.at(executionID); p != nil {
-		return p.Copy
-	}
-	return nil
-}
-
 // at returns where the job with an execution id works; nil means in the tree.
 func (t *Trees) at(executionID string) *place {
 	if t == nil {
@@ -223,14 +235,14 @@ func (t *Trees) enter(executionID string, p *place) {
 	p.ids = append(p.ids, executionID)
 }
 
-// remove removes a copy. All jobs in it have ended.
-func (t *Trees) remove(p *place) error {
+// remove removes a copy. All jobs in it have ended. Nobody waits for that but Close, which removes what is left.
+func (t *Trees) remove(p *place) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, id := range p.ids {
 		delete(t.places, id)
 	}
-	t.mu.Unlock()
-	return p.Remove()
+	t.removing.Go(func() { _ = p.Remove() })
 }
 
 // Close removes all copies. No task runs any more.
@@ -238,6 +250,7 @@ func (t *Trees) Close() error {
 	if t == nil {
 		return nil
 	}
+	t.removing.Wait()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var err error

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/internal/box"
 	"qq/internal/isolate"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/changes"
@@ -36,7 +37,7 @@ type settler interface {
 
 // Stage implements supervisor.Stager. A copy is made when the task starts, so that it has what others wrote until then.
 func (l launcher) Stage(job task.Job) supervisor.Staged {
-	if l.at(job.Parent) != nil || l.cfg.Rights.Writes(job) {
+	if l.at(job.Parent) != nil || l.Isolates(job) {
 		return nil
 	}
 	return l.next.Stage(job)
@@ -49,7 +50,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		return l.next.Launch(ctx, l.moved(job, in), p)
 	}
 	s, ok := p.(settler)
-	if !l.cfg.Rights.Writes(job) || !ok {
+	if !l.Isolates(job) || !ok {
 		return l.next.Launch(ctx, job, p)
 	}
 	if l.batch != nil && job.BatchID != "" {
@@ -64,14 +65,12 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 	l.enter(job.ExecutionID, in)
 	r := l.next.Launch(ctx, l.moved(job, in), p)
 	if r.Hindered && !r.Effects { // it is launched again
-		_ = l.remove(in) // Close does it else
+		l.remove(in)
 		return r
 	}
 	s.Settle(func(changed []string) {
 		l.finish(&r, job, in, append(changed, r.ChangedFiles...))
-		if err := l.remove(in); err != nil {
-			r.Warnings = append(r.Warnings, "its copy is left, the next run removes it: "+task.Line(err.Error()))
-		}
+		l.remove(in)
 	})
 	return r
 }
@@ -81,7 +80,7 @@ func (t *Trees) dir(job task.Job) string {
 	if filepath.IsAbs(job.WorkingDir) {
 		return cmp.Or(job.Dir, job.WorkingDir)
 	}
-	return cmp.Or(job.Dir, filepath.Join(t.cfg.Isolate.Dir, job.WorkingDir))
+	return cmp.Or(job.Dir, filepath.Join(t.Dir, job.WorkingDir))
 }
 
 // moved returns job with its working directory in a copy. The overlay has the path of the tree.
@@ -155,7 +154,10 @@ func (l launcher) hold(r *task.Result, patch *isolate.Patch, in *place, said []s
 			others = append(others, c.Path)
 		}
 	}
-	held, told := l.cfg.Rights.Obeyed(in.Tree(), others)
+	if len(others) == 0 {
+		return
+	}
+	held, told := box.New(box.Config{Dir: in.Tree(), Writable: l.Writable}).Obeyed(others)
 	warn(r, "new or changed, and programs obey it: look at it first", told, below, "")
 	if len(held) == 0 {
 		return

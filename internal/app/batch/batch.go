@@ -42,6 +42,7 @@ type Needs struct {
 	Settings config.Config
 	Dir      string // the working directory
 	ReadOnly bool
+	Strict   bool // a task with targets may change nothing else
 	NoLedger bool
 	Repairs  int       // how often work that fails its check goes back to the agent
 	Events   io.Writer // gets each event as a line of JSON; may be nil

@@ -26,6 +26,7 @@ import (
 	"qq/internal/app/command/vocabulary"
 	"qq/internal/app/output"
 	"qq/internal/config"
+	"qq/internal/imports"
 	"qq/internal/taskfile"
 	"qq/internal/taskfile/locate"
 	"qq/pkg/agents"
@@ -75,6 +76,10 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			command.Choice(&cli.StringFlag{
 				Name: "plan", Usage: "which tasks wait for others that touch the same files: auto, strict or off",
 			}, []string{string(access.Auto), string(access.Strict), string(access.Off)}),
+			command.Choice(&cli.StringFlag{
+				Name: "deps", Usage: "imports: a task that only reads also waits for the files that its targets " +
+					"import (Go, Python, TypeScript, JavaScript)",
+			}, []string{"imports"}),
 			&cli.BoolFlag{
 				Name:  "phases",
 				Usage: "run all tasks that only gather information first, then those that change things",
@@ -253,10 +258,14 @@ func (b *batchRun) run(c *cli.Context) error {
 	}
 	b.o.agent = cmp.Or(b.o.agent, cfg.Agent)
 	b.planned.Rules = planned.Rules{Mode: access.Mode(cfg.Plan), Phases: c.Bool("phases")}
+	if b.planned.Imports, err = b.scan(c, dir); err != nil {
+		return err
+	}
 	b.planned.Jobs = cfg.MaxParallel
 	b.start = time.Now()
 	needs := Needs{
-		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), NoLedger: b.o.noLedger, Verbose: b.o.verbose,
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: c.Bool("strict-targets"),
+		NoLedger: b.o.noLedger, Verbose: b.o.verbose,
 		Repairs: b.o.checks.Repairs,
 	}
 	b.readOnly = needs.ReadOnly
@@ -310,6 +319,30 @@ func (b *batchRun) run(c *cli.Context) error {
 		return errors.Join(err, b.to.close(b.Screen, b.to.made))
 	}
 	return errors.Join(b.do(c.Context), b.to.close(b.Screen, false))
+}
+
+// scan reads which files of the project in dir import which, if --deps asks for it.
+func (b *batchRun) scan(c *cli.Context, dir string) (*imports.Graph, error) {
+	switch c.String("deps") {
+	case "":
+		return nil, nil
+	case "imports":
+	default:
+		return nil, command.Usagef("accepted is imports", "--deps is %q", c.String("deps"))
+	}
+	if b.planned.Mode == access.Off {
+		return nil, command.Usagef("leave one of them out", "--deps says which tasks wait, and --plan is off")
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	graph, err := imports.Scan(c.Context, root)
+	if err == nil && graph.Left > 0 {
+		b.Say("warning: --deps looks at the first source files only: %d are left out", graph.Left)
+	}
+	return graph, err
 }
 
 // checkAgent returns an error if the agent of the tasks that name none cannot be used: the flag or the setting is

@@ -141,7 +141,7 @@ func (b *batchRun) do(ctx context.Context) error {
 	b.planned.Announce(b.id, b.runner.History())
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
-		ID: b.id, Tasks: b.tasks(), Count: b.spool.Len(), Results: p,
+		ID: b.id, Tasks: b.tasks(), Count: b.spool.Len(), Results: p, Plan: b.planned.Plan,
 		Halt: p.halt, Pace: b.o.start.pace(b), Stop: b.process.Stop(),
 	})
 	close(ended)

@@ -9,27 +9,31 @@ import (
 	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/plan"
 	"qq/pkg/supervisor/targets"
-	"qq/pkg/supervisor/targets/realpath"
 	"qq/pkg/task"
 )
 
-// Outliner makes outlines of the tasks of one batch. Only one goroutine may use it at a time.
+// Paths finds real paths.
+type Paths interface {
+	// Targets returns the real paths for the paths and globs of a task that works in dir.
+	Targets(dir string, texts []string) []targets.Target
+	// Root returns the working directory as targets have it.
+	Root() string
+}
+
+// Outliner makes outlines of tasks.
 type Outliner struct {
+	Paths
 	agents   *ceiling.Agents
 	readOnly bool     // no agent may change anything
 	denied   []string // tools that no agent may use
-	dir      string
-	paths    *realpath.Resolver // nil until a task has targets
 }
 
-// New returns an Outliner for tasks that work in dir and in its folders.
-func New(known ceiling.Registry, dir string, readOnly bool, denied []string) *Outliner {
-	return &Outliner{
-		agents: &ceiling.Agents{Registry: known}, readOnly: readOnly, denied: denied, dir: dir,
-	}
+// New returns an Outliner for tasks of the agents that are known.
+func New(known ceiling.Registry, paths Paths, readOnly bool, denied []string) *Outliner {
+	return &Outliner{Paths: paths, agents: &ceiling.Agents{Registry: known}, readOnly: readOnly, denied: denied}
 }
 
-// Planned implements planned.Outliner. A task of an agent that is not known may do anything.
+// Planned implements planned.Runner. A task of an agent that is not known may do anything.
 func (o *Outliner) Planned(t task.Task) plan.Task {
 	t = t.Normalized()
 	def, err := o.agents.Agent(t.Agent)
@@ -42,25 +46,8 @@ func (o *Outliner) Planned(t task.Task) plan.Task {
 	if err != nil {
 		p.Effect = targets.Writes
 	}
-	for _, text := range t.Targets {
-		p.Targets = append(p.Targets, o.real(cmp.Or(t.Dir, t.WorkingDir), text)...)
+	if len(t.Targets) > 0 {
+		p.Targets = o.Targets(cmp.Or(t.Dir, t.WorkingDir), t.Targets)
 	}
 	return p
-}
-
-// real returns the real paths for a target. If there is no working directory any more, the target may be anything.
-func (o *Outliner) real(dir, text string) []targets.Target {
-	if o.paths == nil {
-		var err error
-		if o.paths, err = realpath.New(o.dir, realpath.Folds(o.dir)); err != nil {
-			return []targets.Target{{}}
-		}
-	}
-	return o.paths.Targets(dir, text)
-}
-
-// Root returns the working directory as targets have it.
-func (o *Outliner) Root() string {
-	real := o.real("", ".")
-	return real[len(real)-1].String()
 }

@@ -13,6 +13,8 @@ import (
 	"qq/pkg/llm"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/supervisor/needs"
+	"qq/pkg/supervisor/plan"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -73,10 +75,10 @@ func (c *Catcher) Tasks() (all []task.Task) {
 func (c *Catcher) Settle(r *task.Result) {
 	c.stop(nil)
 	tasks := c.Tasks()
+	r.Warnings = slices.DeleteFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, "sub-agent ") })
 	switch {
 	case len(tasks) > 0 && (c.done || r.Success && !c.refused):
 		r.Output = lines(tasks)
-		r.Warnings = slices.DeleteFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, "sub-agent ") })
 		r.End(task.Completed, "")
 	case r.Success && c.problem != "":
 		r.Fail(task.Hinted(hint, "%s made no plan that can be run: %s", r.Agent, c.problem))
@@ -109,6 +111,16 @@ func (c *Catcher) take(ctx context.Context, tasks []task.Task) (err error) {
 			c.refused, c.problem = true, err.Error()
 		}
 	}()
+	order := make([]plan.Task, len(tasks))
+	for i, t := range tasks {
+		order[i] = plan.Task{ID: t.ID, Needs: t.Needs}
+	}
+	if _, err := plan.New(order, plan.Options{Together: true}); err != nil {
+		return err
+	}
+	if err := needs.Check(tasks...); err != nil {
+		return err
+	}
 	ids := map[string]bool{}
 	for _, g := range c.caught {
 		for _, t := range g.tasks {

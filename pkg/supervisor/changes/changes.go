@@ -7,7 +7,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -91,5 +90,5 @@ func Relocate(base, to string, files []string) {
 func covers(target, file string) bool {
 	target = path.Clean(target)
 	matched, err := doublestar.Match(target, file)
-	return err == nil && matched || target == "." || strings.HasPrefix(file, target+"/")
+	return err == nil && matched || within(file, target)
 }

@@ -121,6 +121,15 @@ func (t *Timing) Wait(f func()) {
 	t.blocked.Wait(f)
 }
 
+// Child says that one more child queues before it starts, or that one does not any more.
+func (t *Timing) Child(queues bool) {
+	if queues {
+		t.blocked.change(1, 0)
+	} else {
+		t.blocked.change(-1, 0)
+	}
+}
+
 // GiveBack takes the last d off the run clock of the job and of each ancestor that waits for it, because the job spent
 // that time waiting for others. The same time is taken off a clock only once.
 func (t *Timing) GiveBack(d time.Duration) {

@@ -20,8 +20,8 @@ import (
 	"qq/pkg/task"
 )
 
-// Check returns what is wrong with what the tasks of a batch name of each other, or nil. In a task that needs nothing, a
-// name that no task has is no reference.
+// Check returns what is wrong with what the tasks of a batch name of each other, or nil. In a task that needs nothing,
+// a name that no task has is no reference.
 func Check(tasks ...task.Task) error {
 	for i, t := range tasks {
 		for _, use := range reference.Find(t.Text) {

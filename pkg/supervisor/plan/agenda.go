@@ -107,7 +107,8 @@ func (a *Agenda) Needed(i int) (results []task.Result) {
 }
 
 // End says that the task at index i has ended with r, and all that it started is gone, or that it is not started. It
-// returns the results of those that are skipped because of that. Only the first call for a task counts.
+// returns the results of those that are skipped because of that; after Release there are none. Only the first call for
+// a task counts.
 func (a *Agenda) End(i int, r task.Result) (skipped []task.Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,7 +119,7 @@ func (a *Agenda) End(i int, r task.Result) (skipped []task.Result) {
 		a.results[i] = task.Result{ID: a.tasks[i].ID, Status: r.Status, Output: r.Output, Structured: r.Structured}
 	}
 	for _, s := range a.queue.End(i, r.Status == task.Completed) {
-		if !a.gone[s.Index] {
+		if !a.gone[s.Index] && !a.all {
 			a.gone[s.Index] = true
 			a.left--
 			skip := a.tasks[s.Index].Ended(task.Skipped, s.because(r.Status))

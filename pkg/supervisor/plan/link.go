@@ -23,6 +23,18 @@ type writes struct {
 	readers targets.Mark // those that were added before have met it
 }
 
+// grow makes room for all tasks.
+func (l *linker) grow() {
+	var room [2]int
+	for _, t := range l.tasks {
+		if t.Effect != targets.None {
+			room[t.Effect] += max(len(t.Targets), 1)
+		}
+	}
+	l.writers.Grow(room[targets.Writes])
+	l.readers.Grow(room[targets.Reads])
+}
+
 // link adds the task i, and returns those that were added before and conflict with it. The result is valid until the
 // next call.
 func (l *linker) link(i int32) []int32 {

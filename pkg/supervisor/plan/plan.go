@@ -63,6 +63,7 @@ func New(tasks []Task, o Options) (*Plan, error) {
 		return p, nil
 	}
 	l := linker{tasks: tasks, marks: make([]int32, len(tasks))}
+	l.grow()
 	for _, i := range p.order {
 		p.conflicts[i] = p.reduce(l.link(i), i, l.marks)
 	}

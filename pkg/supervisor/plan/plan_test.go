@@ -133,7 +133,6 @@ func TestSkip(t *testing.T) {
 	assert.Equal(t, []int{0, 3}, drain(q))
 	skips := q.End(0, false)
 	assert.Equal(t, []Skip{{1, []string{"a"}}, {2, []string{"a", "b"}}, {4, []string{"a", "b", "c"}}}, skips)
-	assert.Equal(t, "it needs c, which needs b, which needs a, which was not completed", skips[2].String())
 	assert.Nil(t, q.End(1, false))
 	assert.Equal(t, 1, q.Left())
 

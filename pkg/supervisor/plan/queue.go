@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
-	"strings"
 )
 
 // ageing is after how many starts of others a priority with tasks that could start counts one more.
@@ -17,10 +16,11 @@ type Queue struct {
 	after  [][]int32 // who waits for it
 	needed [][]int32 // who needs its result
 	state  []state
-	open   []int32 // how many tasks that it waits for have not ended
-	levels []level // highest priority first
-	left   int     // tasks that have not ended
-	gone   []int32 // ended before what they waited for: those that wait for them may have to wait for that
+	open   []int32       // how many tasks that it waits for have not ended
+	levels []level       // highest priority first
+	left   int           // tasks that have not ended
+	passed map[int32]int // of the tasks that were taken, how often their priority had been passed
+	gone   []int32       // ended before what they waited for: those that wait for them may have to wait for that
 }
 
 type state uint8
@@ -47,19 +47,12 @@ type Skip struct {
 	Chain []string
 }
 
-// String returns why the task is skipped.
-func (s Skip) String() string {
-	names := slices.Clone(s.Chain)
-	slices.Reverse(names)
-	return "it needs " + strings.Join(names, ", which needs ") + ", which was not completed"
-}
-
 // Queue returns the tasks, to be handed out.
 func (p *Plan) Queue() *Queue {
 	n := len(p.tasks)
 	q := &Queue{
 		plan: p, before: make([][]int32, n+1), needed: reversed(p.needs), state: make([]state, n+1),
-		open: make([]int32, n+1), left: n,
+		open: make([]int32, n+1), left: n, passed: map[int32]int{},
 	}
 	for i := range p.tasks {
 		q.before[i] = slices.Concat(p.needs[i], p.conflicts[i])
@@ -119,17 +112,27 @@ func (q *Queue) Next() (i int, ok bool) {
 		return 0, false
 	}
 	l := &q.levels[best]
-	l.passed = 0
 	at := q.plan.order[heap.Pop(&l.ready).(int)]
 	q.state[at] = taken
+	q.passed[at], l.passed = l.passed-1, 0
 	return int(at), true
 }
 
-// Return puts back the task at index i, which [Queue.Next] took and which did not start.
+// Return puts back the task at index i, which [Queue.Next] took and which did not start. No priority has been passed.
+// Of several tasks, the one that was taken last comes first.
 func (q *Queue) Return(i int) {
-	if q.state[i] == taken {
-		q.push(int32(i))
+	if q.state[i] != taken {
+		return
 	}
+	for k := range q.levels {
+		switch l := &q.levels[k]; {
+		case l.priority == q.plan.tasks[i].Priority:
+			l.passed = q.passed[int32(i)]
+		case len(l.ready) > 0 && l.passed > 0:
+			l.passed--
+		}
+	}
+	q.push(int32(i))
 }
 
 // push lets the task i be taken.
@@ -187,6 +190,7 @@ func (q *Queue) chain(cause map[int32]int32, first, last int32) []string {
 
 // end says that the task i has ended.
 func (q *Queue) end(i int32) {
+	delete(q.passed, i)
 	q.state[i] = ended
 	q.left--
 	if q.open[i] > 0 {

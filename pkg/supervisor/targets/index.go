@@ -51,6 +51,14 @@ func (x *Index[V]) of(t Target) *keys {
 	return k
 }
 
+// Grow makes room for n targets more.
+func (x *Index[V]) Grow(n int) {
+	x.entries = slices.Grow(x.entries, n+1)
+	if x.paths.first == nil {
+		x.paths.first = make(map[string]Ref, n)
+	}
+}
+
 // Add adds a target.
 func (x *Index[V]) Add(t Target, value V) Ref {
 	if len(x.entries) == 0 {
@@ -120,6 +128,9 @@ func (x *Index[V]) Overlapping(t Target, found []Ref) []Ref { return x.Since(0, 
 
 // Since appends to found those targets that overlap with t and were added after the mark, in no order.
 func (x *Index[V]) Since(mark Mark, t Target, found []Ref) []Ref {
+	if x.now <= mark {
+		return found
+	}
 	key := t.key()
 	all := func(first Ref) {
 		for at := first; at > 0 && x.entries[at].added > mark; at = x.entries[at].next {
@@ -140,12 +151,12 @@ func (x *Index[V]) Since(mark Mark, t Target, found []Ref) []Ref {
 	}
 	for _, in := range [...]*keys{&x.paths, &x.globs} {
 		if t.kind > file {
-			in.sorted.each(key, func(k string) { all(in.first[k]) })
+			in.sorted.each(key, "", func(k string) { all(in.first[k]) })
 			continue
 		}
 		all(in.first[key])
 		if t.kind == folder {
-			in.sorted.each(key+"/", func(k string) { all(in.first[k]) })
+			in.sorted.each(key, "/", func(k string) { all(in.first[k]) })
 		}
 	}
 	return found
@@ -156,17 +167,26 @@ type blocks [][]string
 
 const maxBlock = 256
 
-// find returns the block that s belongs to, its place in that block, and whether it is there.
-func (b blocks) find(s string) (block, at int, found bool) {
+// find returns the block that s+end belongs to, its place in that block, and whether it is there.
+func (b blocks) find(s, end string) (block, at int, found bool) {
 	block, found = slices.BinarySearchFunc(b, s, func(have []string, s string) int {
-		return strings.Compare(have[0], s)
+		return compare(have[0], s, end)
 	})
 	if found || block == 0 {
 		return block, 0, found
 	}
 	block--
-	at, found = slices.BinarySearch(b[block], s)
+	at, found = slices.BinarySearchFunc(b[block], s, func(have, s string) int { return compare(have, s, end) })
 	return block, at, found
+}
+
+// compare compares have with s+end, without making that.
+func compare(have, s, end string) int {
+	n := min(len(have), len(s))
+	if c := strings.Compare(have[:n], s); c != 0 {
+		return c
+	}
+	return strings.Compare(have[n:], end)
 }
 
 func (b *blocks) insert(s string) {
@@ -174,7 +194,7 @@ func (b *blocks) insert(s string) {
 		*b = blocks{{s}}
 		return
 	}
-	i, at, _ := b.find(s)
+	i, at, _ := b.find(s, "")
 	block := slices.Insert((*b)[i], at, s)
 	(*b)[i] = block
 	if half := len(block) / 2; len(block) > maxBlock {
@@ -184,7 +204,7 @@ func (b *blocks) insert(s string) {
 }
 
 func (b *blocks) remove(s string) {
-	i, at, found := b.find(s)
+	i, at, found := b.find(s, "")
 	if !found {
 		return
 	}
@@ -193,12 +213,12 @@ func (b *blocks) remove(s string) {
 	}
 }
 
-// each calls visit with each string that begins with prefix, in order.
-func (b blocks) each(prefix string, visit func(s string)) {
-	i, at, _ := b.find(prefix)
+// each calls visit with each string that begins with prefix+end, in order.
+func (b blocks) each(prefix, end string, visit func(s string)) {
+	i, at, _ := b.find(prefix, end)
 	for ; i < len(b); i, at = i+1, 0 {
 		for _, s := range b[i][at:] {
-			if !strings.HasPrefix(s, prefix) {
+			if rest, ok := strings.CutPrefix(s, prefix); !ok || !strings.HasPrefix(rest, end) {
 				return
 			}
 			visit(s)

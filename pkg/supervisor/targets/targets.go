@@ -143,6 +143,8 @@ func Contains(a, b Target) bool {
 		return strings.HasPrefix(begins, a.text)
 	case a.kind == folder && below(begins, a.text):
 		return true
+	case a.kind == glob && b.kind == file:
+		return Overlap(a, b)
 	case a.kind == folder && begins == a.text && b.kind == glob:
 		return len(b.text) > len(begins) && b.text[len(begins)] == '/' && !strings.ContainsAny(b.text, spelled)
 	}

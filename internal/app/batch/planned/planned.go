@@ -5,12 +5,13 @@
 package planned
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
-	"slices"
 
-	"qq/pkg/spelling"
+	"qq/internal/imports"
 	"qq/pkg/supervisor/access"
+	"qq/pkg/supervisor/needs"
 	"qq/pkg/supervisor/plan"
 	"qq/pkg/supervisor/plan/reference"
 	"qq/pkg/task"
@@ -18,8 +19,9 @@ import (
 
 // Rules are what flags and settings say about the plan of a batch.
 type Rules struct {
-	Mode   access.Mode // which tasks are held apart
-	Phases bool
+	Mode    access.Mode // which tasks are held apart
+	Phases  bool
+	Imports *imports.Graph // of the files of the project; nil means that imports do not count
 }
 
 // survey is what is known of the tasks of a batch when all have been looked at.
@@ -28,6 +30,8 @@ type survey struct {
 	targets bool // a task says what it touches
 	order   bool // a task says what it needs, or how urgent it is
 	writers int
+	ids     bool // a task has an id
+	uses    bool // a text seems to name the result of another task
 }
 
 // see takes t into account. writes says that it can change something.
@@ -35,6 +39,8 @@ func (s *survey) see(t task.Task, writes bool) {
 	s.tasks++
 	s.targets = s.targets || len(t.Targets) > 0
 	s.order = s.order || len(t.Needs) > 0 || t.Priority != 0
+	s.ids = s.ids || t.ID != ""
+	s.uses = s.uses || len(reference.Find(t.Text)) > 0
 	if writes {
 		s.writers++
 	}
@@ -42,7 +48,7 @@ func (s *survey) see(t task.Task, writes bool) {
 
 // plans reports whether the batch is planned.
 func (r Rules) plans(s survey) bool {
-	return r.Phases || r.Mode == access.Strict || s.order || s.targets && r.Mode != access.Off
+	return r.Phases || r.Mode == access.Strict || s.order || s.targets && r.Mode != access.Off || s.uses && s.ids
 }
 
 // apart reports whether tasks of the batch that may touch the same paths are held apart.
@@ -64,48 +70,18 @@ func (r Rules) unplanned(s survey) string {
 // tasks.
 func (r Rules) plan(tasks iter.Seq2[task.Task, error], s survey, of Runner) (*plan.Plan, error) {
 	var all []plan.Task
-	uses := map[int][]reference.Reference{}
+	var texts []task.Task // what the tasks name of each other
 	for t, err := range tasks {
 		if err != nil {
 			return nil, err
 		}
-		if found := reference.Find(t.Text); len(found) > 0 {
-			uses[len(all)] = found
-		}
 		all = append(all, of.Planned(t))
+		if len(reference.Find(t.Text)) == 0 {
+			t.Text = ""
+		}
+		texts = append(texts, task.Task{ID: t.ID, Text: t.Text, Needs: t.Needs})
 	}
+	r.addImported(all, of.Root())
 	p, err := plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s)})
-	if err != nil {
-		return nil, err
-	}
-	return p, check(all, uses)
-}
-
-// check returns an error if a task names the result of one that it does not need. uses are the references of tasks, by
-// their index. In a task that needs nothing, a name that no task has is no reference.
-func check(tasks []plan.Task, uses map[int][]reference.Reference) error {
-	if len(uses) == 0 {
-		return nil
-	}
-	var ids []string
-	for _, t := range tasks {
-		if t.ID != "" {
-			ids = append(ids, t.ID)
-		}
-	}
-	for i, t := range tasks {
-		for _, use := range uses[i] {
-			known := slices.Contains(ids, use.ID)
-			if slices.Contains(t.Needs, use.ID) || !known && len(t.Needs) == 0 {
-				continue
-			}
-			hint := fmt.Sprintf("add %q to its needs", use.ID)
-			if !known {
-				hint = spelling.DidYouMean(spelling.Nearest(use.ID, t.Needs)) + "it needs: " + list(t.Needs, 10)
-			}
-			return task.Hinted(hint, "task %d uses the result of %q, which is not in its needs", i+1,
-				task.Shorten(use.ID, 40))
-		}
-	}
-	return nil
+	return p, cmp.Or(err, needs.Check(texts...))
 }

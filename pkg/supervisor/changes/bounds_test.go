@@ -1,0 +1,58 @@
+package changes
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestBounds(t *testing.T) {
+	dir := t.TempDir()
+	for _, f := range []string{"src/a.go", "src/lib/b.go", "src/lib/c.txt", "docs/[id]/d.md", "e"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(f)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, f), nil, 0o600))
+	}
+	require.NoError(t, os.Symlink("src", filepath.Join(dir, "link")))
+	open := func(at string, b Bounds) (names []string) {
+		for _, name := range b.Open(filepath.Join(dir, at)) {
+			names = append(names, filepath.Join(at, name))
+		}
+		return names
+	}
+	of := func(targets ...string) Bounds { return Bounds{}.In("", targets) }
+	assert.Nil(t, of().Bar("x"), "without targets, everything may be changed")
+	for _, c := range []struct {
+		bounds   Bounds
+		at       string
+		open     []string
+		may, not []string
+	}{
+		{of("."), "", []string{"."}, []string{"x", "src/x"}, nil},
+		{of("src"), "", []string{"src"}, []string{"src/x", "src/lib/new"}, []string{"src2/x", "e"}},
+		{of("./src/a.go", "new"), "", []string{"src/a.go"}, []string{"src/a.go", "new"}, []string{"src/b.go"}},
+		{of("src/**"), "", []string{"src", "src/a.go", "src/lib/b.go", "src/lib/c.txt"}, []string{"src/x"},
+			[]string{"e"}},
+		{of("src/*"), "", []string{"src/a.go"}, []string{"src/x"}, []string{"src/lib/b.go"}},
+		{of("docs/[id]"), "", []string{"docs/[id]"}, []string{"docs/[id]/d.md", "docs/i"}, []string{"docs/x/d.md"}},
+		{of("link", "link/a.go"), "", nil, nil, []string{"src/a.go"}},
+		{of("src").In("", []string{"src/a.go", "e"}), "", []string{"src/a.go"}, []string{"src/a.go"},
+			[]string{"e", "src/x"}},
+		{of("src/*").In("", []string{"src/lib"}), "", nil, nil, []string{"src/lib/b.go"}},
+		{of("src").In("src/lib", nil), "src/lib", []string{"src/lib"}, []string{"x"}, nil},
+		{of("src/lib/*.go", "e").In("src", nil), "src", []string{"src/lib/b.go"}, []string{"lib/x.go"},
+			[]string{"a.go"}},
+		{of("src/lib").In("src", []string{"lib/b.go"}), "src", []string{"src/lib/b.go"}, []string{"lib/b.go"},
+			[]string{"lib/c.txt"}},
+	} {
+		assert.Equal(t, c.open, open(c.at, c.bounds), "%v", c.bounds)
+		for _, file := range c.may {
+			assert.Nil(t, c.bounds.Bar(file), "%v: %s", c.bounds, file)
+		}
+		for _, file := range c.not {
+			assert.NotNil(t, c.bounds.Bar(file), "%v: %s", c.bounds, file)
+		}
+	}
+}
