@@ -12,12 +12,12 @@ import (
 
 	"qq/internal/app/admin"
 	"qq/internal/app/batch"
+	"qq/internal/app/bounds"
 	"qq/internal/app/checks"
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
 	"qq/internal/app/output"
 	"qq/internal/app/prompt"
-	"qq/internal/config"
 	"qq/internal/models"
 	"qq/pkg/session"
 	"qq/pkg/task"
@@ -99,7 +99,7 @@ func (r *root) run(c *cli.Context) error {
 	if err := one.task.Validate(); err != nil {
 		return command.Usagef("qq --help shows how a task is given", "%v", err)
 	}
-	ctx, cancel := withTimeout(c.Context, cfg)
+	ctx, cancel := bounds.WithTimeout(c.Context, cfg)
 	defer cancel()
 	needs := batch.Needs{
 		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: c.Bool("strict-targets"),
@@ -113,15 +113,6 @@ func (r *root) run(c *cli.Context) error {
 		return err
 	}
 	return one.do(ctx)
-}
-
-// withTimeout returns a context that ends after the time of --timeout, which limits a run as a whole.
-func withTimeout(ctx context.Context, set config.Config) (context.Context, context.CancelFunc) {
-	if set.Source("QQ_CHILD_TIMEOUT") != "flag --timeout" || set.ChildTimeout == 0 {
-		return ctx, func() {}
-	}
-	limit := limitsOf(set).TimeoutBy.Limit(set.ChildTimeout, 0, "")
-	return context.WithTimeoutCause(ctx, limit.For, limit.RunOver())
 }
 
 // oneRun reads the flags of one run.

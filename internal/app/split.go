@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"qq/internal/app/batch"
+	"qq/internal/app/bounds"
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
 	"qq/internal/app/folders"
@@ -23,7 +24,7 @@ func (r *root) Split(ctx context.Context, o planning.Order) (task.Result, error)
 			Hint: "the tasks of a plan run one level deeper: raise QQ_MAX_DEPTH",
 		}
 	}
-	ctx, cancel := withTimeout(ctx, set)
+	ctx, cancel := bounds.WithTimeout(ctx, set)
 	defer cancel()
 	w, err := r.wire("plan", batch.Needs{
 		Settings: set, Dir: o.Dir, ReadOnly: true, NoLedger: o.NoLedger, Verbose: o.Verbose,

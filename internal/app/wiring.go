@@ -16,12 +16,14 @@ import (
 
 	"qq/internal/app/apart"
 	"qq/internal/app/batch/launcher"
+	"qq/internal/app/bounds"
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
 	"qq/internal/app/gates"
 	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
 	"qq/internal/app/outline"
+	"qq/internal/app/reread"
 	"qq/internal/app/scope"
 	"qq/internal/app/scratch"
 	"qq/internal/app/staffing"
@@ -43,7 +45,6 @@ import (
 	"qq/pkg/proc"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/access"
-	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
 
@@ -133,10 +134,11 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.Outliner = outline.New(cfg.Agents, scope.New(cfg.Dir), cfg.ReadOnly, cfg.Policy.Denied())
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
-		OnQuota: onQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
+		OnQuota: bounds.OnQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
 	}, w.Desk)
 	w.Desk.Gates = w.gates
-	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})
+	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir,
+		Tasks: &past{wiring: w, Reader: reread.Reader{Private: w.private()}}})
 	var err error
 	if w.exe, err = executable(); err != nil {
 		return nil, err
@@ -158,7 +160,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		MaxOutput: set.MaxOutput, Grace: stopGrace, HandBack: handBack,
 	})
 	s := supervisor.Config{
-		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
+		Limits: bounds.Of(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Launcher: launcher.New(w.apart.Launcher(staffing.Telling{Stager: w.launcher, Desk: w.Desk})),
@@ -189,40 +191,6 @@ func (w *wiring) childEnv() []string {
 		env = append(env, oneProcessor)
 	}
 	return env
-}
-
-// onQuota returns what happens when a quota is used up. Who names models that are asked instead means that they are.
-func onQuota(set config.Config) gate.OnQuota {
-	if set.OnQuota == string(gate.QuotaAuto) && len(set.Fallback) > 0 {
-		return gate.QuotaFallback
-	}
-	return gate.OnQuota(set.OnQuota)
-}
-
-// limitsOf returns the limits of the run from the settings.
-func limitsOf(set config.Config) supervisor.Limits {
-	return supervisor.Limits{
-		Limits: task.Limits{
-			ChildTimeout: set.ChildTimeout, IdleTimeout: set.IdleTimeout,
-			Retries: set.Retries, SpawnRate: set.SpawnRate, MaxParallel: set.MaxParallel,
-			MaxDepth: set.MaxDepth, MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
-		},
-		TimeoutBy: sourceOf(set, "QQ_CHILD_TIMEOUT", "--timeout"),
-		IdleBy:    sourceOf(set, "QQ_IDLE_TIMEOUT", "--idle-timeout"),
-	}
-}
-
-// sourceOf returns who set the limit of time with that name, and how a person sets another.
-func sourceOf(set config.Config, name, flag string) limits.Source {
-	s := limits.Source{How: "with " + flag + " or " + name + ", 0 means none"}
-	switch by := set.Source(name); by {
-	case "", "default":
-	case "flag " + flag:
-		s.By = flag
-	default:
-		s.By, s.Lowers = name+" ("+by+")", set.OnlyLowers(name)
-	}
-	return s
 }
 
 // Batch implements batch.Runner. Results that wait for slower ones are kept in a spill file
