@@ -170,7 +170,7 @@ func TestPlanWarns(t *testing.T) {
 		Text: toolCall("delegate_task", `{"task":"x","agent":"coder","check":"make test"}`)}))
 	e := w.run("plan", "-q", "[[check]]")
 	assert.Equal(t, ended{0, `{"task":"x","agent":"coder","check":"make test"}` + "\n",
-		"qq: warning: a model wrote the check of 1 task: qq batch runs it as a command\n"}, e)
+		"qq: warning: a model wrote the check of 1 task, which is a command: look at it before qq batch runs it\n"}, e)
 	assert.True(t, strings.HasSuffix(e.out, "\n"))
 	var one task.Task
 	require.NoError(t, json.Unmarshal([]byte(e.out), &one))

@@ -122,11 +122,11 @@ func workStarted(t *testing.T, answer string) string {
 	return found[1]
 }
 
-// workResults reads the results in an answer to wait_children, by execution id.
+// workResults reads the results in an answer to wait_children or run_parallel_tasks, by execution id.
 func workResults(t *testing.T, answer string) map[string]workResult {
 	t.Helper()
 	var list []workResult
-	assert.NoError(t, json.Unmarshal([]byte(answer), &list), answer)
+	assert.NoError(t, json.Unmarshal(arrayIn(answer), &list), answer)
 	byID := map[string]workResult{}
 	for _, r := range list {
 		byID[r.ExecutionID] = r

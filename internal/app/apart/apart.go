@@ -111,7 +111,7 @@ func (t *Trees) Isolates(job task.Job) bool {
 		return false
 	}
 	def, err := t.Agents.Agent(job.Agent)
-	return err == nil && def.Changes()
+	return err == nil && (def.Changes() || job.HasGivenCheck())
 }
 
 // tree returns the tree in which the folder dir, a real path, is.

@@ -182,7 +182,8 @@ func (p *planRun) print(tasks []task.Task) error {
 		p.Note("%s: read them, then: qq batch %s", count(len(tasks), "task"), name)
 	}
 	if checks > 0 {
-		p.Say("warning: a model wrote the check of %s: qq batch runs it as a command", count(checks, "task"))
+		const text = "warning: a model wrote the check of %s, which is a command: look at it before qq batch runs it"
+		p.Say(text, count(checks, "task"))
 	}
 	return nil
 }

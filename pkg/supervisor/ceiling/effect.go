@@ -8,7 +8,8 @@ import (
 )
 
 // Effect returns what the agent itself can do to files: it writes if it has a tool that changes files, runs commands
-// or is unknown, and that nobody has taken away. What its children do does not count. A shell of an agent that may only
+// or is unknown, and that nobody has taken away, or if a person gave its task a check, which is a command. What its
+// children do does not count. A shell of an agent that may only
 // read is there only where the kernel keeps it from writing.
 func (c Ceiling) Effect() targets.Effect {
 	if c.Task.Part || c.Task.Broken != "" { // it has its text already, or nothing is done
@@ -16,7 +17,7 @@ func (c Ceiling) Effect() targets.Effect {
 	}
 	a := c.Agent
 	a.DisallowedTools = slices.Concat(a.DisallowedTools, c.Task.Denied)
-	if !c.MayOnlyRead() && a.Changes() {
+	if !c.MayOnlyRead() && (a.Changes() || c.Task.HasGivenCheck()) {
 		return targets.Writes
 	}
 	return targets.Reads

@@ -41,6 +41,8 @@ func TestEffect(t *testing.T) {
 		"unknown tool":    {Ceiling{Agent: with("mcp__x__y")}, targets.Writes, agents.Modifying},
 		"read-only task":  {Ceiling{Agent: given, Task: task.Task{ReadOnly: true}}, targets.Reads, agents.Gathering},
 		"read-only run":   {Ceiling{Agent: builtIn("coder"), ReadOnly: true}, targets.Reads, agents.Gathering},
+		"a given check":   {Ceiling{Agent: no, Task: task.Task{Check: "make"}}, targets.Writes, agents.Modifying},
+		"an asked check":  {Ceiling{Agent: no, Task: checkOf("make")}, targets.Reads, agents.Gathering},
 		"role of task":    {Ceiling{Task: task.Task{Role: agents.Gathering}}, targets.Writes, agents.Gathering},
 		"denied":          {Ceiling{Agent: edits, Task: denied("edit_file")}, targets.Reads, agents.Gathering},
 		"part of a text":  {Ceiling{Agent: edits, Task: task.Task{Part: true}}, targets.None, agents.Gathering},
@@ -52,5 +54,8 @@ func TestEffect(t *testing.T) {
 		assert.Equal(t, row.role, row.c.Role(), name)
 	}
 }
+
+// checkOf is a task whose check needs an approval: it is a command of its agent, or refused.
+func checkOf(check string) task.Task { return task.Task{Check: check, CheckAsked: true} }
 
 func denied(tool string) task.Task { return task.Task{Denied: []string{tool}} }
