@@ -56,7 +56,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 	if l.batch != nil && job.BatchID != "" {
 		l.batch.begin(job.Index)
 	}
-	in, err := l.copy(ctx, fmt.Sprintf("%s-%d", job.ExecutionID, job.Attempt), l.dir(job))
+	in, err := l.copy(ctx, fmt.Sprintf("%s-%d", job.ExecutionID, l.made.Add(1)), l.dir(job))
 	if err != nil {
 		r := job.Fail(err)
 		r.Hindered = task.MachineFault(err)
