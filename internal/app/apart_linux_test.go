@@ -108,8 +108,10 @@ func (w *world) noCopies() {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	require.NoError(w.t, err)
 	assert.NotContains(w.t, string(mounts), w.dir)
-	temps, _ := filepath.Glob(filepath.Join(w.dir, ".qq-join-*"))
-	assert.Empty(w.t, temps)
+	for _, left := range []string{".qq-join-*", ".git/worktrees", ".git/*.unlisted"} {
+		files, _ := filepath.Glob(filepath.Join(w.dir, left))
+		assert.Empty(w.t, files)
+	}
 	if _, err := os.Stat(filepath.Join(w.dir, ".git")); err == nil {
 		assert.Equal(w.t, 2, strings.Count(w.sh("git worktree list; git branch --format='%(refname)'"), "\n"))
 	}
