@@ -1,7 +1,7 @@
 // Package worktree copies what a repository of git has checked out to worktrees of their own.
 //
 // A checkout may come from anybody. So git runs without its hooks, monitors, pagers and transports, with the folders of
-// the repository named, and only for what starts no filter: to make an empty worktree, to read the index and to list
+// the repository named, and only for what starts no filter: to find the commit, to read it into an index and to list
 // files. What is in the files is copied without git: a worktree has the bytes of the checkout, with all that is not
 // committed. Files that git ignores are copied only if a pattern in .worktreeinclude matches them.
 //
@@ -229,8 +229,8 @@ func split(out []byte) []string {
 }
 
 // Add makes a worktree in folder, which does not exist. The name of the folder must be one that no worktree has. Only
-// one process at a time may add a worktree to a repository. What git notes about the worktree appears at once and whole:
-// if git finds a part of it, because this process was killed, it fails in the checkout too.
+// one process at a time may add a worktree to a repository. What git notes about the worktree appears at once: if git
+// finds a part of it, because this process was killed, it fails in the checkout of the person.
 func (r *Repository) Add(ctx context.Context, folder string) (*Manifest, error) {
 	head, err := r.run(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	if err != nil {
