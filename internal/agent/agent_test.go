@@ -92,6 +92,8 @@ func (l *line) Enter(context.Context, string, bool) (llm.Permit, error) {
 	time.Sleep(l.wait)
 	return l, nil
 }
+func (*line) Delegate(context.Context, []task.Task) []task.Result { return nil }
+
 func (*line) Allowed(llm.Allowance) {}
 func (*line) Active()               {}
 func (*line) Emit(event.Event)      {}
@@ -363,5 +365,44 @@ func TestHurry(t *testing.T) {
 		_, err := inTurn{r, 2}.Chat(t.Context(), llm.Request{}, nil)
 		require.NoError(t, err)
 		assert.Equal(t, want, asked, "acted: %v", acted)
+	}
+}
+
+// TestNoFallback: another model is asked only for the class of a failure. It is not once the agent has handed on a task
+// that may have changed something, nor when the run is to end.
+func TestNoFallback(t *testing.T) {
+	away := &llm.Error{Kind: llm.Unreachable, Problem: "away"}
+	for name, c := range map[string]struct {
+		err                     error
+		handsOn, readOnly, ends bool
+		other                   int // requests to the other model
+	}{
+		"away":            {err: away, other: 1},
+		"rejected":        {err: &llm.Error{Kind: llm.Rejected, Problem: "connection refused: insufficient_quota"}},
+		"handed on":       {err: away, handsOn: true},
+		"asked to read":   {err: away, handsOn: true, readOnly: true, other: 1},
+		"the run is over": {err: away, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			asked := 0
+			r := &run{parent: &line{}, helpers: &helpers{Parent: &line{}, only: c.readOnly}, Agent: Agent{
+				Model: chat(func(context.Context, func(llm.Chunk)) error {
+					if c.ends {
+						cancel()
+					}
+					return c.err
+				}),
+				Fallback:   []Model{chat(func(context.Context, func(llm.Chunk)) error { asked++; return nil })},
+				Transcript: Nobody{}, Screen: Nobody{},
+			}}
+			if c.handsOn {
+				r.helpers.Delegate(ctx, nil)
+			}
+			_, err := inTurn{r, 0}.Chat(ctx, llm.Request{}, nil)
+			assert.Equal(t, c.other, asked)
+			assert.Equal(t, c.other == 0, err != nil)
+		})
 	}
 }

@@ -86,7 +86,7 @@ func (r *run) prompt(generated string) string {
 	return b.String()
 }
 
-// closing returns the text that follows the text of the task: its targets, and that the
+// closing returns the text that follows the text of the task: its targets, its check, and that the
 // answer needs references if it does.
 func (r *run) closing() string {
 	text := ""
@@ -95,6 +95,9 @@ func (r *run) closing() string {
 	}
 	if len(r.job.Targets) > 0 {
 		text += fmt.Sprintf("\n\nTargets of the task: %s. Change nothing else.", strings.Join(r.job.Targets, ", "))
+	}
+	if r.job.Check != "" {
+		text += "\n\nWhen you say that you are done, this command must succeed: " + r.job.Check
 	}
 	if r.job.RequireFileReferences {
 		text += "\n\nSupport each claim with a reference path:line to a line that you have read."

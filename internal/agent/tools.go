@@ -33,6 +33,8 @@ type Setup struct {
 	CanDelegate bool            `json:"can_delegate,omitempty"`
 	Roster      delegate.Roster `json:"roster,omitzero"`      // the agents that it may ask
 	Retries     int             `json:"retries,omitempty"`    // of a failed request to the model
+	Repairs     int             `json:"repairs,omitempty"`    // how often work that fails its check goes back
+	Checked     bool            `json:"checked,omitempty"`    // the task has a check that a person gave
 	KeepReads   bool            `json:"keep_reads,omitempty"` // the result lists the calls of reading tools
 	Writable    []string        `json:"writable,omitempty"`   // folders, besides the working directory
 	WebAllow    []string        `json:"web_allow,omitempty"`
@@ -75,6 +77,20 @@ func (a Agent) Rules(dir string) sandbox.Rules {
 	if a.Setup.ReadOnly || !a.Definition.Changes() {
 		return sandbox.Rules{}
 	}
+	return a.writing(dir)
+}
+
+// CommandRules returns the sandbox rules of the commands of the agent. A check that a person gave may write where an
+// agent that changes files may, whatever tools the agent has.
+func (a Agent) CommandRules(dir string) sandbox.Rules {
+	if a.Setup.Checked && !a.Setup.ReadOnly {
+		return a.writing(dir)
+	}
+	return a.Rules(dir)
+}
+
+// writing returns the sandbox rules of an agent that changes files.
+func (a Agent) writing(dir string) sandbox.Rules {
 	folders := []string{dir}
 	for _, f := range append([]string{a.Setup.TempDir}, a.Setup.Writable...) {
 		// What is in the working directory is writable with it, or named there to be allowed: see package box.
@@ -110,7 +126,7 @@ type toolset struct {
 
 // makeTools makes all tools and decides which of them the agent is offered.
 func (r *run) makeTools() toolset {
-	all := slices.Concat(r.space.Reading(), r.space.Writing(), r.structural(), r.shell(),
+	all := slices.Concat(r.space.Reading(), r.space.Writing(), r.structural(), r.commands,
 		web.Tools(web.Config{AllowHosts: r.Setup.WebAllow, Search: r.Setup.Search, Version: r.Process.Version}))
 	all = append(all, delegate.Tools(r.helpers, r.Setup.Roster, r.askable)...)
 	t := toolset{withheld: map[string]approval.Withheld{}}

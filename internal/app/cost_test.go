@@ -203,6 +203,10 @@ func TestNoPriceNoLimit(t *testing.T) {
 		assert.Equal(t, 2, e.code, "%v: %s", args, e.out)
 		assert.Contains(t, e.errors, "qq: spare:keen has no price")
 	}
+	e := w.run("--model", "auto", "hello")
+	assert.Equal(t, 2, e.code, e.out)
+	assert.Contains(t, e.errors, "has no price", "what auto chose")
+	assert.Empty(t, server.Chats())
 	assert.Empty(t, server.Requests("/v1/chat/completions"))
 	w.run("[[top]]")
 	assert.Empty(t, server.Requests("/v1/messages"))

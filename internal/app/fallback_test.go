@@ -87,6 +87,9 @@ func TestFallbackOfAnAgent(t *testing.T) {
 	e = w.run("--fallback", "other:stand-in", "-a", "mine", "hello")
 	require.Equal(t, 0, e.code, e.errors)
 	assert.Contains(t, e.errors, "going on with other:stand-in")
+	e = w.run("--model", "spare:missing", "--fallback", "other:stand-in", "hello")
+	assert.Equal(t, 2, e.code, "a misspelt name is no reason")
+	assert.Contains(t, e.errors, `has no model "missing"`)
 	e = w.run("--fallback", "nobody:x", "hello")
 	assert.Equal(t, 2, e.code)
 	assert.Contains(t, e.errors, "nobody:x")
@@ -108,4 +111,82 @@ func TestFallbackThatSeesNothing(t *testing.T) {
 	lines := jsonLines(t, e.out)
 	assert.Equal(t, "spare:stand-in", lines[0]["model"])
 	assert.Equal(t, "sees:stand-in", lines[1]["model"])
+	spare.Forget()
+	busy := standin.Start(t, standin.Models(standin.Model{
+		Name: standin.DefaultModel, Capabilities: []string{"completion", "tools", "vision"},
+	}))
+	busy.Strike(standin.Rule{Fault: standin.Fault{Status: 503}})
+	e = w.with("OLLAMA_HOST="+busy.URL).run("--json", "--image", "a.png", "what is this?")
+	assert.Equal(t, "sees:stand-in", e.result(t).Model, "also if the first model is busy: %s", e.errors)
+	assert.Empty(t, spare.Chats())
+}
+
+// TestFallbackByClass: a quota that is used up is a reason to ask another model, whatever is said about quotas. What a
+// server answers to a request is none, whatever its words are.
+func TestFallbackByClass(t *testing.T) {
+	const words = `{"error":{"message":"connection refused: 429, you exceeded your quota","type":"odd"}}`
+	w, spare := newServedWorld(t)
+	w.set("QQ_SERVER_spare=ollama " + spare.URL)
+	for body, c := range map[string]struct {
+		status int
+		goesOn bool
+	}{
+		`{"error":{"message":"No.","type":"insufficient_quota"}}`: {429, true}, `{"error":"Pay."}`: {402, true},
+		words: {400, false}, words + " ": {500, false},
+	} {
+		first := standin.Start(t)
+		first.Strike(standin.Rule{Fault: standin.Fault{Status: c.status, Body: body}})
+		w := w.with("QQ_SERVER_lab=openai "+first.URL+"/v1", "QQ_MODEL=lab:stand-in")
+		for _, flags := range [][]string{nil, {"--on-quota", "fallback"}, {"--on-quota", "stop"}} {
+			args := append([]string{"--json", "--fallback", "spare:stand-in"}, flags...)
+			e := w.run(append(args, "hello")...)
+			res := e.result(t)
+			if assert.Equal(t, c.goesOn, e.code == 0, "%v: %s", c, e.errors); c.goesOn {
+				assert.Equal(t, "spare:stand-in", res.Model)
+				assert.Contains(t, e.errors, "going on with spare:stand-in")
+				var list []struct{ ID, Model string }
+				require.NoError(t, json.Unmarshal([]byte(w.run("runs", "list", "--json").out), &list))
+				assert.Equal(t, res.ExecutionID, list[0].ID)
+				assert.Equal(t, "spare:stand-in", list[0].Model, "the ledger")
+				continue
+			}
+			assert.Equal(t, "lab:stand-in:latest", res.Model)
+			assert.NotContains(t, e.errors, "spare:")
+		}
+	}
+}
+
+// TestFallbackIsNotKept: what another model answered is not taken from the cache as the answer of the first.
+func TestFallbackIsNotKept(t *testing.T) {
+	w, spare := newServedWorld(t)
+	first := standin.Start(t)
+	w.set("OLLAMA_HOST="+first.URL, "QQ_SERVER_spare=ollama "+spare.URL)
+	first.Strike(standin.Rule{Fault: standin.Fault{Status: 503}})
+	args := []string{"batch", "--cache", "--output-format", "jsonl", "--fallback", "spare:stand-in", ":::", "a"}
+	assert.Equal(t, "spare:stand-in", w.run(args...).result(t).Model)
+	first.Heal()
+	for _, cached := range []bool{false, true} {
+		res := w.run(args...).result(t)
+		assert.Equal(t, "ollama:stand-in", res.Model)
+		assert.Equal(t, cached, res.Cached)
+	}
+}
+
+// TestFallbackOfACheckout: an agent of a folder that is not trusted does not choose the models that are asked instead.
+func TestFallbackOfACheckout(t *testing.T) {
+	w, spare := newServedWorld(t)
+	w.set("OLLAMA_HOST=127.0.0.1:1", "QQ_SERVER_spare=openai "+spare.URL+"/v1")
+	w.file(".qq/agents/theirs.md", "---\ndescription: d\ntools: []\nfallback: spare:stand-in\n---\nAnswer.\n")
+	e := w.run("-a", "theirs", "hello")
+	assert.NotZero(t, e.code)
+	assert.Empty(t, spare.Requests("/v1/chat/completions"))
+	assert.NotContains(t, e.errors, "going on")
+	assert.Contains(t, e.errors, "fallback: the file is not trusted: that of the run is used")
+	e = w.run("trust", "--yes")
+	require.Zero(t, e.code, e.errors)
+	assert.Equal(t, ".qq/agents/theirs.md: agent theirs with the tools: none; model: that of the run; fallback: "+
+		"spare:stand-in; may ask: none; prompt of 7 bytes: \"Answer.\" (sends text to another machine)\n", e.out)
+	e = w.run("-a", "theirs", "hello")
+	assert.Zero(t, e.code, e.errors)
+	assert.Contains(t, e.errors, "going on with spare:stand-in")
 }

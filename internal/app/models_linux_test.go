@@ -230,6 +230,39 @@ func TestPullShows(t *testing.T) {
 	assert.Equal(t, e.code, e.document(t).ExitCode)
 }
 
+// TestPullOfLies: sizes that no file has, and a status without an end, break neither the bar nor the lines.
+func TestPullOfLies(t *testing.T) {
+	for _, c := range []struct{ step, bar, line string }{
+		{`{"status":"a","digest":"d","total":9223372036854775807,"completed":4611686018427387904}`,
+			"a, 50% of 9223372036.9 GB [===============               ]", "qq: a, 50% of 9223372036.9 GB\n"},
+		{`{"status":"b","digest":"d","total":10,"completed":9223372036854775807}`,
+			"b, 100% of 1 kB [==============================]", "qq: b, 100% of 1 kB\n"},
+		{`{"status":"c","digest":"d","total":10,"completed":-9223372036854775808}`,
+			"c, 0% of 1 kB [                              ]", "qq: c, 0% of 1 kB\n"},
+		{`{"status":"` + strings.Repeat("x", 100_000) + `"}`, "xxx...", "qq: " + strings.Repeat("x", 297)},
+	} {
+		w := newWorld(t)
+		for _, terminal := range []bool{true, false} {
+			steps := make(chan string, 9)
+			steps <- c.step
+			steps <- `{"status":"success"}`
+			close(steps)
+			host, _ := pulling(t, steps)
+			w.set("OLLAMA_HOST="+host, "TERM=xterm")
+			if terminal {
+				e := w.onTerminal("models", "pull", "m").wait()
+				assert.Zero(t, e.code, e.out)
+				assert.Contains(t, e.out, c.bar)
+				continue
+			}
+			e := w.run("models", "pull", "m")
+			assert.Zero(t, e.code, e.errors)
+			assert.Contains(t, e.errors, c.line)
+			assert.Less(t, len(e.errors), 500)
+		}
+	}
+}
+
 // TestModelsTest: a test ends in time, and its exit code is that of the plain answer.
 func TestModelsTest(t *testing.T) {
 	list := `{"data":[{"id":"m"}]}`
@@ -251,8 +284,15 @@ func TestModelsTest(t *testing.T) {
 		assert.Equal(t, c.code, e.code, name)
 		assert.Equal(t, 1, strings.Count(e.out, "\n"), "%s: one document: %s", name, e.out)
 	}
+	w, _ := newServedWorld(t)
+	w.set("QQ_MODEL=auto")
+	assert.Contains(t, w.run("models", "test").errors, "the model of a run is ollama:", "not: auto")
+	spent := standin.Start(t, standin.Faulty("/v1/chat/completions", standin.Fault{Status: 402, Error: "pay"}))
+	w.set("QQ_SERVER_lab=openai " + spent.URL + "/v1")
+	assert.Contains(t, w.run("models", "test", "lab:"+standin.DefaultModel).errors,
+		"\n  hint: look at your plan and balance there, or take another model\n", "it has no flag --on-quota")
 	server := standin.Start(t, standin.Faulty("/api/chat", standin.Fault{Break: standin.Stall}))
-	w := newWorld(t)
+	w = newWorld(t)
 	w.set("OLLAMA_HOST=" + server.URL)
 	began := time.Now()
 	e := w.run("models", "test", "ollama:stand-in", "--timeout", "1")

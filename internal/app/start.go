@@ -45,7 +45,8 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 	cfg := wiringConfig{
 		Settings: set, Policy: policy, Environ: r.Env, Dir: n.Dir, Version: Version(), Agents: r.Checkout.Agents,
 		Trusted: r.Checkout.TrustedAgents(), Decided: r.Checkout.Store,
-		Search: search, ReadOnly: n.ReadOnly, Strict: n.Strict, Person: r, Screen: r.Screen,
+		Search: search, ReadOnly: n.ReadOnly, Repairs: n.Repairs, Strict: n.Strict,
+		Person: r, Screen: r.Screen,
 		Batch: name == "batch", Verbose: n.Verbose,
 		ID: task.NewID(), Trace: event.StartTrace(r.Env.Get("TRACEPARENT")),
 	}

@@ -15,12 +15,16 @@ import (
 	"time"
 
 	"qq/internal/app/apart"
-	"qq/internal/app/batch"
+	"qq/internal/app/batch/launcher"
+	"qq/internal/app/bounds"
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
 	"qq/internal/app/gates"
 	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
+	"qq/internal/app/outline"
+	"qq/internal/app/reread"
+	"qq/internal/app/scope"
 	"qq/internal/app/scratch"
 	"qq/internal/app/staffing"
 	"qq/internal/app/strict"
@@ -40,7 +44,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/proc"
 	"qq/pkg/supervisor"
-	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/access"
 	"qq/pkg/task"
 )
 
@@ -69,6 +73,7 @@ type wiringConfig struct {
 	Search   web.Search        // the web search of agents; zero means none
 	Sinks    []event.Sink      // get every event; without sinks no events are made
 	ReadOnly bool              // no agent may change anything
+	Repairs  int               // how often work that fails its check goes back to the agent
 	Strict   bool              // a task with targets may change nothing else
 	Person   person            // is told notes and warnings
 	Screen   *command.Screen   // the terminal of that person
@@ -105,6 +110,8 @@ type wiring struct {
 	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
 	children remote.Children        // which ask for their commands to be started
 
+	*outline.Outliner // of the tasks of a batch
+
 	oneProcessor bool // children start with GOMAXPROCS=1
 }
 
@@ -124,12 +131,14 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
 	w.models.Keys = w.keys
 	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
+	w.Outliner = outline.New(cfg.Agents, scope.New(cfg.Dir), cfg.ReadOnly, cfg.Policy.Denied())
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
-		OnQuota: onQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
+		OnQuota: bounds.OnQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
 	}, w.Desk)
 	w.Desk.Gates = w.gates
-	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})
+	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir,
+		Tasks: &past{wiring: w, Reader: reread.Reader{Private: w.private()}}})
 	var err error
 	if w.exe, err = executable(); err != nil {
 		return nil, err
@@ -151,11 +160,12 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		MaxOutput: set.MaxOutput, Grace: stopGrace, HandBack: handBack,
 	})
 	s := supervisor.Config{
-		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
+		Limits: bounds.Of(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
-		Launcher: batch.NewLauncher(w.apart.Launcher(staffing.Telling{Stager: w.launcher, Desk: w.Desk})),
-		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
+		Launcher: launcher.New(w.apart.Launcher(staffing.Telling{Stager: w.launcher, Desk: w.Desk})),
+		Plan:     access.Mode(set.Plan), Paths: w.Paths, Denied: cfg.Policy.Denied(),
+		Notes: notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
 			Events: w.stream,
@@ -181,40 +191,6 @@ func (w *wiring) childEnv() []string {
 		env = append(env, oneProcessor)
 	}
 	return env
-}
-
-// onQuota returns what happens when a quota is used up. Who names models that are asked instead means that they are.
-func onQuota(set config.Config) gate.OnQuota {
-	if set.OnQuota == string(gate.QuotaAuto) && len(set.Fallback) > 0 {
-		return gate.QuotaFallback
-	}
-	return gate.OnQuota(set.OnQuota)
-}
-
-// limitsOf returns the limits of the run from the settings.
-func limitsOf(set config.Config) supervisor.Limits {
-	return supervisor.Limits{
-		Limits: task.Limits{
-			ChildTimeout: set.ChildTimeout, IdleTimeout: set.IdleTimeout,
-			Retries: set.Retries, SpawnRate: set.SpawnRate, MaxParallel: set.MaxParallel,
-			MaxDepth: set.MaxDepth, MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
-		},
-		TimeoutBy: sourceOf(set, "QQ_CHILD_TIMEOUT", "--timeout"),
-		IdleBy:    sourceOf(set, "QQ_IDLE_TIMEOUT", "--idle-timeout"),
-	}
-}
-
-// sourceOf returns who set the limit of time with that name, and how a person sets another.
-func sourceOf(set config.Config, name, flag string) limits.Source {
-	s := limits.Source{How: "with " + flag + " or " + name + ", 0 means none"}
-	switch by := set.Source(name); by {
-	case "", "default":
-	case "flag " + flag:
-		s.By = flag
-	default:
-		s.By, s.Lowers = name+" ("+by+")", set.OnlyLowers(name)
-	}
-	return s
 }
 
 // Batch implements batch.Runner. Results that wait for slower ones are kept in a spill file

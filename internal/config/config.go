@@ -418,8 +418,8 @@ func bad(s Setting, value, source string, err error) error {
 		if rest, ok := strings.CutPrefix(value, m.Word+":"); ok && near != "" {
 			near += ":" + rest
 		}
-		if near == "" && len(m.Known) > 0 && s.Kind == Model {
-			e.Hint += "; qq models lists the models of your servers"
+		if near == "" && m.More != "" && s.Kind == Model {
+			e.Hint += "; " + m.More
 		}
 	}
 	e.Hint = spelling.DidYouMean(near) + e.Hint

@@ -142,7 +142,8 @@ func (c *Config) model(value string) error {
 	case value == "auto", value == "extract", c.Aliases[value] != "", ok && named && name != "":
 		return nil
 	case named:
-		return &servers.Mistake{Problem: "it names no model of " + server}
+		return &servers.Mistake{Problem: "it names no model of " + server,
+			More: "qq models list --server " + server + " shows the names"}
 	}
 	return c.unknown(value, known)
 }
@@ -156,7 +157,7 @@ func (c *Config) unknown(value string, known []string) *servers.Mistake {
 		}
 		return &servers.Mistake{Problem: "behind the name of a server stands a colon, not a slash", Hint: hint}
 	}
-	server, tag, tagged := strings.Cut(value, ":")
+	server, _, tagged := strings.Cut(value, ":")
 	home, title := maker(value)
 	m := &servers.Mistake{
 		Problem: fmt.Sprintf("it is no model that qq knows (a model of %s is written %q)", title, home+":"+value),
@@ -164,8 +165,11 @@ func (c *Config) unknown(value string, known []string) *servers.Mistake {
 	switch {
 	case !tagged:
 		m.Word, m.Known = server, slices.Concat([]string{"auto", "extract"}, slices.Sorted(maps.Keys(c.Aliases)))
-	case tag != "latest" && strings.IndexAny(tag, "0123456789") != 0:
-		m.Word, m.Known = server, known // else it is a tag of Ollama's, and before it stands no server
+		m.More = "qq models lists the models of your servers"
+	default:
+		if m.More = servers.Unset(value); m.More != "" {
+			m.Word, m.Known = server, known
+		}
 	}
 	return m
 }

@@ -91,7 +91,8 @@ func TestFamilyMistakes(t *testing.T) {
 		{"QQ_MODEL=ollama/qwen3:4b", "behind the name of a server stands a colon", "write ollama:qwen3:4b"},
 		{"QQ_MODEL=hf.co/a/b:Q4", `is written "ollama:hf.co/a/b:Q4")`, "accepted is auto"},
 		{"QQ_MODEL=openai", "it names no model of openai", "accepted is auto, extract, SERVER:NAME"},
-		{"QQ_MODEL=openai:", "it names no model of openai", ""},
+		{"QQ_MODEL=openai:", "it names no model of openai", "; qq models list --server openai shows the names"},
+		{"QQ_MODEL=lab:qwen", "it is no model that qq knows", "; if lab is a server of yours, set QQ_SERVER_lab"},
 		{"QQ_MODEL=fst|QQ_ALIAS_fast=ollama:x", "it is no model that qq knows", "did you mean fast? "},
 		{"QQ_MODEL=lap:x|QQ_SERVER_lab=" + labServer, "it is no model that qq knows", "did you mean lab:x? "},
 	} {
@@ -100,6 +101,7 @@ func TestFamilyMistakes(t *testing.T) {
 		require.ErrorAs(t, err, &bad, c.env)
 		assert.Contains(t, bad.Problem, c.problem, c.env)
 		assert.Contains(t, bad.Hint, c.hint, c.env)
+		assert.NotContains(t, bad.Hint, "QQ_SERVER_hf")
 		if strings.HasPrefix(c.hint, "accepted") {
 			assert.NotContains(t, bad.Hint, "did you mean", c.env)
 		}

@@ -121,6 +121,11 @@ func Settings() []Setting {
 			Doc: "children that run at the same time in the whole tree (one that waits for its own children does " +
 				"not count)",
 			field: func(c *Config) any { return &c.MaxParallel }},
+		{Name: "QQ_PLAN", Default: "auto", Kind: Choice, Flag: "plan", Checkout: Trusted,
+			Values: []string{"auto", "strict", "off"},
+			Doc: "which tasks are held apart that may touch the same files, one of them writing: `auto` all, but for " +
+				"those of a batch of which none has targets, `strict` all, `off` none",
+			field: func(c *Config) any { return &c.Plan }},
 		{Name: "QQ_MAX_DEPTH", Default: "3", Kind: Count, Checkout: Lowers,
 			Doc: "depth at which starting a child fails; the root has depth 0, so by default children run at 1 " +
 				"and 2; an agent at the last depth works alone, which is no error; " +
@@ -265,6 +270,7 @@ type Config struct {
 	MaxTokens        int          // 0 means no limit
 	MaxCost          money.Amount // 0 means no limit
 	OnQuota          string       // auto, wait, stop or fallback
+	Plan             string       // auto, strict or off
 	SpawnRate        int          // per minute; 0 means no limit
 	KeepRuns         int          // days; 0 means forever
 	MaxParallel      int

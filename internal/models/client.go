@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ollama/ollama/auth"
@@ -61,7 +62,8 @@ func (c *Client) sign(ctx context.Context, method, path string) (string, http.He
 	if c.server.Kind == servers.Ollama {
 		header.Set("Accept", "application/x-ndjson")
 	}
-	u, err := c.base.Parse(c.base.Path + "/" + path)
+	below := strings.Trim(c.base.Path, "/") // that of an Ollama server has no slash before it
+	u, err := c.base.Parse("/" + strings.TrimPrefix(below+"/"+path, "/"))
 	if err != nil {
 		return "", nil, err
 	}

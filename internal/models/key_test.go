@@ -170,6 +170,33 @@ func TestWrongPath(t *testing.T) {
 	}
 }
 
+// TestPathOfAddress: every request goes below the path of the address, as behind a proxy that knows servers by it.
+func TestPathOfAddress(t *testing.T) {
+	for _, kind := range servers.Kinds() {
+		for _, below := range []string{"", "/", "/a", "/a/b", "/a/b/"} {
+			var paths []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				paths = append(paths, r.URL.Path)
+				http.NotFound(w, r)
+			}))
+			c, err := Open(servers.Server{Name: "lab", Kind: kind, URL: server.URL + below}, "")
+			require.NoError(t, err)
+			_, _ = c.Find(t.Context(), "m")
+			_, _ = c.Offers(t.Context())
+			b := c.Backend(Model{Kind: kind, Server: "lab", Name: "m"}, Options{})
+			_, _ = b.Chat(t.Context(), ask("hi"), ignore)
+			c.Close()
+			server.Close()
+			assert.NotEmpty(t, paths)
+			for _, path := range paths {
+				rest, ok := strings.CutPrefix(path, strings.TrimSuffix(below, "/")+"/")
+				assert.True(t, ok && !strings.HasPrefix(rest, "a/") && !strings.Contains(rest, "//"), "%s%s: %s",
+					kind, below, path)
+			}
+		}
+	}
+}
+
 func TestSame(t *testing.T) {
 	r := &Resolver{Servers: servers.BuiltIn(), Aliases: map[string]string{"fast": "openai:small"}, Run: "ollama:x"}
 	for name, want := range map[string]bool{

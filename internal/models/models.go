@@ -269,7 +269,11 @@ func (r *Resolver) find(ctx context.Context, server servers.Server, key, name st
 func (r *Resolver) Doubt(server servers.Server, name string, err error) error {
 	e, ok := errors.AsType[*llm.Error](err)
 	if ok && (e.Kind == llm.UnknownModel || e.Kind == llm.Unreachable) && server.Name == servers.Ollama {
-		e.Hint = r.misspelt(name) + e.Hint
+		if near := r.misspelt(name); near != "" {
+			e.Hint = near + e.Hint
+		} else if unset := servers.Unset(name); unset != "" {
+			e.Hint += "; " + unset
+		}
 	}
 	return err
 }

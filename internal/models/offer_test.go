@@ -1,6 +1,7 @@
 package models
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -172,7 +173,7 @@ func TestAutoOrder(t *testing.T) {
 		told := ""
 		note := noted(func(format string, args ...any) { told += fmt.Sprintf(format, args...) })
 		r := &Resolver{Servers: append(c.others, servers.Server{Name: "ollama", Kind: servers.Ollama, URL: c.ollama}),
-			Run: Auto, Notes: note, Warnings: note, Strict: c.strict, Verbose: c.verbose}
+			Run: Auto, Notes: note, Warnings: note, Strict: c.strict, Verbose: c.verbose, Keys: near{t}}
 		began := time.Now()
 		m, err := r.Resolve(t.Context(), "")
 		require.NoError(t, err, name)
@@ -183,6 +184,14 @@ func TestAutoOrder(t *testing.T) {
 			assert.Empty(t, m.Remote, "it is on this machine")
 		}
 	}
+}
+
+// near has no keys, and must not be asked for that of a server elsewhere: who asks for one is about to use it.
+type near struct{ *testing.T }
+
+func (t near) Key(_ context.Context, s servers.Server) (string, error) {
+	assert.True(t, s.IsHere(), "%s is asked", s.Name)
+	return "", nil
 }
 
 // TestOffersWithKey: look-ups at a named Ollama server carry its key, as chats do.

@@ -30,9 +30,9 @@ const envelope = 260
 // budgets are the bytes of the first request of each agent, with all of its tools
 // and without the user's word. Four bytes count as a token.
 var budgets = map[string]int{
-	"default": 800 * 4, "summarizer": 350 * 4,
+	"default": 850 * 4, "summarizer": 350 * 4,
 	"explorer": 2900, "analyzer": 3050, "security": 3550, "executor": 3400,
-	"researcher": 4750, "database": 4800, "coder": 6870, "worker": 9420,
+	"researcher": 4940, "database": 4800, "coder": 7050, "worker": 9600, "planner": 5000,
 }
 
 type anybody struct {

@@ -135,6 +135,10 @@ func (a Agent) Delegates() bool {
 	return slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, a.Allows)
 }
 
+// ActsItself reports whether a has a tool that does something itself: it reads, changes or runs something. The others
+// only concern other agents.
+func (a Agent) ActsItself() bool { return a.has(looks, changes, runs, unknown) }
+
 // AllowsAgent reports whether a may delegate to the agent of that name, as far as its Agents say.
 // It does not check whether a may delegate at all.
 func (a Agent) AllowsAgent(name string) bool {

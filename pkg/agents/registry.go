@@ -262,6 +262,9 @@ func (f *file) use() (Agent, error) {
 			"model %q is on another machine, and the file is not trusted: the model of the run is used", a.Model))
 		a.Model = ""
 	}
+	if len(a.Fallback) > 0 {
+		a.Warnings = append(slices.Clone(a.Warnings), "fallback: the file is not trusted: that of the run is used")
+	}
 	return a, nil
 }
 
@@ -393,8 +396,8 @@ type CheckoutAgent struct {
 }
 
 // Claims returns the definitions of a checkout, trusted or not, that replace one of the user or a
-// built-in one if they are trusted, those with a model on another machine, and those of the agent
-// that is named chosen.
+// built-in one if they are trusted, those with a model on another machine or with a fallback, and those
+// of the agent that is named chosen.
 func (r *Registry) Claims(chosen string) (claims []CheckoutAgent) {
 	var own, theirs []*file
 	for _, f := range r.scan().files {
@@ -411,7 +414,7 @@ func (r *Registry) Claims(chosen string) (claims []CheckoutAgent) {
 		}
 		key := fold(a.Name)
 		switch hidden := find(own, key); {
-		case hidden == nil && (key == fold(chosen) || f.models.Remote(a.Model)):
+		case hidden == nil && (key == fold(chosen) || f.models.Remote(a.Model) || len(a.Fallback) > 0):
 			claims = append(claims, CheckoutAgent{a, f.rel, f.sum(), "", key == fold(chosen)})
 		case hidden != nil && find(append([]*file{f}, own...), key) == f:
 			claims = append(claims, CheckoutAgent{a, f.rel, f.sum(), hidden.source, false})

@@ -116,7 +116,7 @@ func TestLookupAgreesWithList(t *testing.T) {
 		assert.Equal(t, e.Agent, a)
 	}
 	assert.Equal(t, []string{"A_b", "analyzer", "coder", "database", "default", "executor", "explorer", "mine",
-		"researcher", "security", "special", "summarizer", "worker"}, names)
+		"planner", "researcher", "security", "special", "summarizer", "worker"}, names)
 	at := func(name string) Entry { return list[slices.Index(names, name)] }
 	assert.Equal(t, []string{filepath.Join(work, ".qq/agents/a-b.md")}, at("A_b").Hides)
 	assert.Equal(t, BuiltIn, at("default").Agent.Source, "the name of the file goes before a claim")
@@ -204,6 +204,26 @@ func TestRemote(t *testing.T) {
 	}
 }
 
+// TestFallbackNeedsTrust: a fallback in a checkout, wherever it is, does not count without trust, and says so.
+func TestFallbackNeedsTrust(t *testing.T) {
+	for fallback, want := range map[string]bool{"[]": false, "ollama:qwen3": true, "[x:cloud, lab:m]": true} {
+		work, config := tree(t, map[string]string{
+			"work/.qq/agents/far.md": "---\ndescription: d\nfallback: " + fallback + "\n---\nx",
+		})
+		r := Load(Dirs(work, config, nil))
+		assert.Equal(t, want, len(r.Claims("")) == 1, fallback)
+		a, err := r.Lookup("far")
+		require.NoError(t, err)
+		assert.True(t, a.Untrusted)
+		assert.Equal(t, want, len(a.Warnings) == 1, fallback)
+		r = Load(Dirs(work, config, trust(t, work, ".qq/agents/far.md")))
+		a, err = r.Lookup("far")
+		require.NoError(t, err)
+		assert.Empty(t, a.Warnings)
+		assert.False(t, a.Untrusted)
+	}
+}
+
 // TestModels: a file that is not trusted cannot choose a model of another server, nor by an alias of the user.
 func TestModels(t *testing.T) {
 	known := Models{Servers: []string{"lab", "openai"}, Aliases: []string{"fast"}}
@@ -286,7 +306,7 @@ func TestNotFoundText(t *testing.T) {
 	work, _ := tree(t, map[string]string{"work/.qq/agents/mine.md": says("d"), "work/.qq/agents/bad.md": "x"})
 	_, err := Load(Dirs(work, "", nil)).Lookup("nobody")
 	assert.EqualError(t, err, "Agent not found in registry: nobody (known: analyzer, coder, database, default, "+
-		"executor, explorer, mine, researcher, security, summarizer, worker)")
+		"executor, explorer, mine, planner, researcher, security, summarizer, worker)")
 	_, err = Load(Dirs(work, "", nil)).Lookup("mien")
 	assert.ErrorContains(t, err, "summarizer, worker)\nhint: did you mean mine?")
 }
@@ -403,9 +423,9 @@ func TestGlance(t *testing.T) {
 		assert.Equal(t, whole.Description, a.Description)
 		assert.Equal(t, whole.Source, a.Source)
 	}
-	assert.Equal(t, []string{"analyzer", "coder", "database", "default", "executor", "explorer", "researcher",
-		"Summar_ix", "summarizer", "worker", "helper"}, names, "that of the checkout is the last")
-	assert.Len(t, Load(nil).Glance(), 10)
+	assert.Equal(t, []string{"analyzer", "coder", "database", "default", "executor", "explorer", "planner",
+		"researcher", "Summar_ix", "summarizer", "worker", "helper"}, names, "that of the checkout is the last")
+	assert.Len(t, Load(nil).Glance(), 11)
 }
 
 func BenchmarkLookupDefault(b *testing.B) {

@@ -91,6 +91,14 @@ var roles = map[string]role{
 		c.Finish(Result{Status: task.Completed, Bytes: 100})
 		return 0
 	},
+	"boastful": func(c *Conn, _ string) int {
+		c.Finish(Result{Status: task.Completed, Fallback: 1 << 40})
+		return 0
+	},
+	"modest": func(c *Conn, _ string) int {
+		c.Finish(Result{Status: task.Completed, Fallback: -1})
+		return 0
+	},
 	"exit-3": func(c *Conn, _ string) int {
 		answer(c, "all is well")
 		return 3
@@ -429,6 +437,14 @@ func TestStatus(t *testing.T) {
 				assert.Contains(t, r.Warnings, "the output was not valid UTF-8 and was repaired")
 			}
 		})
+	}
+}
+
+// TestModelOfResult: a child says which of its models answered, and can name no other.
+func TestModelOfResult(t *testing.T) {
+	for name, want := range map[string]string{"echo": "first", "modest": "first", "boastful": "second"} {
+		r := launcher(t, nil).Launch(t.Context(), job(name, "hello"))
+		assert.Equal(t, want, r.Model, name)
 	}
 }
 

@@ -42,7 +42,7 @@ func (c *testConfig) Args(agent string) []string {
 func (c *testConfig) Scratch() (string, error) { return c.dir, nil }
 
 func (c *testConfig) Prepare(_ context.Context, j task.Job) (Start, error) {
-	return Start{Agent: agents.Agent{Name: j.Agent}}, nil
+	return Start{Agent: agents.Agent{Name: j.Agent}, Models: []string{"first", "second"}}, nil
 }
 
 func (c *testConfig) Tidy(task.Job) {}

@@ -35,7 +35,7 @@ func (c *child) result() task.Result {
 			r.Usage = u
 		}
 		c.note(c.last.ChangedFiles)
-		r.Structured, r.Warnings = c.last.Structured, c.last.Warnings
+		r.Structured, r.Warnings, r.Did = c.last.Structured, c.last.Warnings, c.last.Did.Bounded()
 	}
 	r.ChangedFiles = slices.Sorted(maps.Keys(c.changed))
 	if c.unlisted > 0 {

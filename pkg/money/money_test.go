@@ -76,6 +76,7 @@ func TestPrice(t *testing.T) {
 	assert.Equal(t, Amount(75), p.Of(Tokens{2, 0, 1, 0}))
 	assert.Equal(t, Amount(0), Price{}.Of(Tokens{5, 5, 5, 0}))
 	assert.Equal(t, Amount(0), p.Of(Tokens{-5, -5, -5, 0}))
+	assert.Equal(t, Amount(15), Price{Cached: 1000, Written: 2000}.Of(Tokens{10, 0, 5, 50}), "nor written")
 	assert.Equal(t, Most, Price{In: math.MaxInt64, Out: math.MaxInt64}.Of(Tokens{math.MaxInt, math.MaxInt, 0, 0}))
 	for _, bad := range []string{"", "1", "1/", "/1", "1/2/", "1/2/3/4/5", "1/-2", "1.1234567/2", "1/2/x",
 		"1000000000/1"} {
@@ -111,7 +112,7 @@ func TestTable(t *testing.T) {
 		return Entry{Model: whole, Prefix: prefix, Price: Price{In: in}}
 	}
 	all := []Entry{entry("*", 1), entry("a:*", 2), entry("a:big*", 3), entry("a:big", 4), entry("a:bigger", 5)}
-	for range 2 {
+	for range all {
 		var table Table
 		for i := range all {
 			require.NoError(t, table.Add(all[len(all)-1-i]))
@@ -123,7 +124,7 @@ func TestTable(t *testing.T) {
 			assert.Equal(t, want, p.In, model)
 		}
 		require.ErrorIs(t, table.Add(entry("a:*", 9)), ErrTwice)
-		all[0], all[4] = all[4], all[0]
+		all = append(all[1:], all[0])
 	}
 	_, ok := Table{entry("a:*", 1)}.Of("b:x")
 	assert.False(t, ok)

@@ -71,7 +71,7 @@ func (x *execution) limitReached() string {
 	return ""
 }
 
-// ended implements owner: it counts the result of a task that ran, and halts the batch if that is due.
+// ended counts the result of a task that ran, and halts the batch if that is due.
 func (b *batch) ended(res *task.Result) {
 	if res.Hindered {
 		return // it says nothing about the tasks
@@ -88,6 +88,7 @@ func (b *batch) ended(res *task.Result) {
 // nil, the result could not be recorded and no further task starts. The same holds if the machine
 // has hindered the task for too long. If a result cannot be delivered, the batch is cancelled.
 func (b *batch) end(index int, res task.Result, broken error) {
+	b.settled(index, res)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	res.Index = index

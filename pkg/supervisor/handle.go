@@ -15,7 +15,9 @@ import (
 	"qq/pkg/llm"
 	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/changes"
+	"qq/pkg/supervisor/family"
 	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/needs"
 	"qq/pkg/supervisor/tally"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -36,7 +38,7 @@ type handle struct {
 	// latest is when all children of this agent must have ended, even if their clocks were paused:
 	// the deadline of the run is fixed. Zero means that there is none.
 	latest     time.Time
-	background background
+	background family.Family
 	effects    atomic.Bool   // a descendant had side effects
 	gone       atomic.Bool   // the attempt has ended
 	changed    changes.Files // by the agent or its descendants
@@ -53,7 +55,7 @@ const parallelTool = "run_parallel_tasks"
 // newHandle returns a handle for the next attempt of x, whose agent is a. The caller must close it.
 func (x *execution) newHandle(a agents.Agent) *handle {
 	h := &handle{
-		s: x.s, exec: x, agent: a, job: x.job, chain: []string{a.Name}, latest: x.latest,
+		s: x.s, exec: x, agent: a, job: x.job, chain: []string{a.Name}, latest: x.time.Latest(),
 		inbox: x.mail.Open(), phases: event.Phases{Stream: x.s.cfg.Events, Job: x.job},
 	}
 	if p := h.parent(); p != nil {
@@ -65,7 +67,7 @@ func (x *execution) newHandle(a agents.Agent) *handle {
 // close ends the background children whose results were not collected. Calls of the agent are
 // refused from now on.
 func (h *handle) close() {
-	h.endBackground()
+	h.background.End(task.ErrAbandoned)
 	h.gone.Store(true)
 	h.phases.End()
 }
@@ -74,7 +76,7 @@ func (h *handle) close() {
 // have ended then. changed is what they said, and is forgotten. Other jobs can use the slot, and the clocks pause. A
 // launcher calls it at its end.
 func (h *handle) Settle(f func(changed []string)) {
-	h.endBackground()
+	h.background.End(task.ErrAbandoned)
 	h.exec.loan.Lend()
 	defer h.exec.loan.Retake() // other attempts may follow
 	h.queue(func() { f(h.changed.Take()) })
@@ -93,16 +95,20 @@ func (h *handle) parent() *handle {
 // the others. The results are in the order of tasks.
 func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	results := make([]task.Result, len(tasks))
+	granted := make([]task.Task, len(tasks))
+	for i, t := range tasks {
+		var refused *task.Result
+		if granted[i], refused = h.grant(ctx, t); refused != nil {
+			results[i] = *refused
+		}
+	}
+	needs.Deprive(granted, results)
 	var allowed []task.Task
 	var at []int
-	for i, t := range tasks {
-		granted, refused := h.grant(ctx, t)
-		if refused != nil {
-			results[i] = *refused
-			results[i].Index = i
-			continue
+	for i, t := range granted {
+		if results[i].Index = i; results[i].Status == "" {
+			allowed, at = append(allowed, t), append(at, i)
 		}
-		allowed, at = append(allowed, granted), append(at, i)
 	}
 	if len(allowed) == 0 {
 		return results // without lending and taking back a slot
@@ -196,7 +202,7 @@ func (freePermit) Leave(llm.Report)      {}
 // Behind implements [Waiter]. It does not count the last d as run time of the agent, because a
 // request of the agent waited behind others at the server.
 func (h *handle) Behind(d time.Duration) {
-	h.giveBack(d)
+	h.exec.time.GiveBack(d)
 	h.Active()
 }
 
@@ -279,6 +285,10 @@ func (h *handle) Send(_ context.Context, to, text string) error {
 // this child.
 func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	granted, refused := h.grant(ctx, t)
+	if len(t.Needs) > 0 {
+		return task.Child{}, task.Hinted("wait for those first, or give all to run_parallel_tasks",
+			"a child in the background cannot need other tasks")
+	}
 	if refused != nil && refused.Status == task.Refused {
 		return task.Child{}, &tool.RefusedError{Tool: "spawn_agent", Reason: refused.Err()}
 	}
@@ -313,30 +323,27 @@ func (h *handle) conclude(r *task.Result) {
 	}
 }
 
-// pause runs f, in which the agent waits for its children, with its slot lent. The idle clock pauses for
-// the whole time. The run clock pauses while a child queues (see [limits.Blocked]), that of job zero
-// for the whole time: nobody waits for it, and its children have limits of their own.
+// pause runs f, in which the agent waits for its children (see [limits.Timing.Wait]), with its slot and its lease
+// lent.
 func (h *handle) pause(ctx context.Context, f func()) {
 	x := h.exec
 	if x == nil {
 		f()
 		return
 	}
-	x.idle.Pause()
-	defer x.idle.Resume()
-	wait := x.blocked.Wait
-	if x.zero() {
-		wait = x.blocked.Queue
-	}
-	wait(func() { h.lend(ctx, f) })
+	x.time.Wait(func() { h.lend(ctx, f) })
 }
 
-// lend runs f. Until f returns, other jobs may use the slot of the agent; then lend waits for a slot
+// lend runs f. Until f returns, other jobs may use the slot and the lease of the agent; then lend waits for both
 // again.
 func (h *handle) lend(ctx context.Context, f func()) {
-	h.exec.loan.Lend()
+	if h.exec == nil {
+		f()
+		return
+	}
+	h.exec.lend()
 	f()
-	_ = h.exec.loan.Resume(ctx, h.job.Depth) // fails only when the agent is being ended
+	_ = h.exec.resume(ctx) // fails only when the agent is being ended
 }
 
 // queue runs f, in which the agent waits for something other than its children, such as a permit or a person.
@@ -347,45 +354,12 @@ func (h *handle) queue(f func()) {
 		f()
 		return
 	}
-	h.exec.idle.Pause()
-	defer h.exec.idle.Resume()
-	h.exec.blocked.Queue(f)
-}
-
-// giveBack takes the last d off the run clock of the agent and of each ancestor that waits for it,
-// because the agent spent that time waiting for others. The same time is taken off a clock only
-// once.
-func (h *handle) giveBack(d time.Duration) {
-	x := h.exec
-	if x == nil {
-		return
-	}
-	d = x.clock.GiveBack(d)
-	for x = x.parent.exec; x != nil && x.blocked.Waiting(); x = x.parent.exec {
-		d = x.clock.GiveBack(d)
-	}
+	h.exec.time.Queue(f)
 }
 
 // Active implements [Admission]. It resets the idle clocks of the agent and of all its ancestors.
 func (h *handle) Active() {
-	for x := h.exec; x != nil; x = x.parent.exec {
-		x.idle.Reset()
-	}
-}
-
-// allowance returns the limit of the run clock of a child that starts now: run, or less. whole is the
-// time after which the child must have ended even if its clock was paused. Both leave the parent a
-// margin before its own end.
-func (h *handle) allowance(run limits.Time, now time.Time) (clock, whole limits.Time) {
-	if h.exec != nil && !h.isZero() {
-		if left, bounded := h.exec.clock.Left(); bounded {
-			run = run.Lower(h.exec.limit.Share(left))
-		}
-	}
-	if !h.latest.IsZero() {
-		whole = h.s.cfg.Limits.TimeoutBy.Limit(0, 0, "").Share(h.latest.Sub(now))
-	}
-	return run.Lower(whole), whole
+	h.exec.time.Active()
 }
 
 // newJob returns a job for t with a new id, as a child of the agent of h. ctx is that of the call

@@ -15,6 +15,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor/order"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -112,7 +113,7 @@ func TestApproveKnowsWhoAsks(t *testing.T) {
 	assert.Equal(t, "the child is gone", gone.Approve(t.Context(), q.Intent).Reason)
 
 	ask.asked = nil
-	b := Batch{ID: "b", Results: &gathered{}, Tasks: Tasks(task.Task{Text: "other"},
+	b := Batch{ID: "b", Results: &order.Gathered{}, Tasks: Tasks(task.Task{Text: "other"},
 		task.Task{Text: "lead", Agent: "coder", File: "a.md"}, task.Task{Text: "deep", Agent: "worker"})}
 	require.NoError(t, h.Batch(t.Context(), b))
 	require.Len(t, ask.asked, 2)

@@ -62,7 +62,5 @@ func (h *handle) dispatched(tasks ...task.Task) {
 	if h.s.cfg.Log == nil {
 		return
 	}
-	if n, lines, ok := h.tally.Parallel(ceiling.Lines(tasks)); ok {
-		h.s.cfg.Log.Dispatched(task.ShortID(h.job.ExecutionID), n, lines)
-	}
+	h.tally.Log(h.s.cfg.Log, task.ShortID(h.job.ExecutionID), ceiling.Lines(tasks))
 }

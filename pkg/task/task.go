@@ -37,6 +37,9 @@ const maxPriority = 1000
 // context, not as the text of a task.
 const MaxText = 16 << 20
 
+// MaxCheck is the longest check of a task, in bytes.
+const MaxCheck = 64 << 10
+
 // Task is one piece of work for one agent.
 type Task struct {
 	// Text says what to do. It is required.
@@ -70,6 +73,12 @@ type Task struct {
 	// Check is a command line that must succeed, in the directory of the task, after the agent says that
 	// the task is done. Empty means none.
 	Check string `json:"check,omitempty"`
+	// CheckAsked says that Check needs the approval that a command of the agent needs, because no person gave it:
+	// a model wrote it, or it stands in a file that nobody trusts. The root sets it; it cannot be set in JSON.
+	CheckAsked bool `json:"-"`
+	// RequireChange says that the task is not completed if nothing was changed. Only qq itself sets it, for a task
+	// that may change something.
+	RequireChange bool `json:"require_change,omitempty"`
 	// RequireFileReferences says that an answer must contain references (path:line) to existing
 	// lines; otherwise it is rejected.
 	RequireFileReferences bool `json:"require_file_references,omitempty"`
@@ -96,6 +105,8 @@ type Task struct {
 	// Part says that the task is to summarize one part of a document that is too long for the model
 	// of an agent. The agent summarizer runs it, even if the agent that asks may not delegate.
 	Part bool `json:"part,omitempty"`
+	// Needed is a digest of the results of Needs. The root sets it when they are there.
+	Needed string `json:"-"`
 	// Temporary is an agent that was defined for this task alone, instead of a registered one.
 	// Only the tool spawn_agent sets it.
 	Temporary *Temporary `json:"temporary,omitempty"`
@@ -116,6 +127,9 @@ type Temporary struct {
 	Prompt string   `json:"prompt,omitempty"` // the system prompt; empty means a general one
 	Tools  []string `json:"tools,omitempty"`  // empty means all tools of the agent that defined it
 }
+
+// HasGivenCheck reports whether t has a check that a person gave, which needs no approval.
+func (t Task) HasGivenCheck() bool { return t.Check != "" && !t.CheckAsked }
 
 // Normalized returns t with its default filled in: a task without an agent gets [DefaultAgent].
 func (t Task) Normalized() Task {
@@ -143,6 +157,10 @@ func (t Task) Validate() error {
 		return fmt.Errorf("role is %q: use %s", Shorten(t.Role, 40), strings.Join(roles[1:], " or "))
 	case t.Priority < -maxPriority || t.Priority > maxPriority:
 		return fmt.Errorf("priority is %d: use a number from %d to %d", t.Priority, -maxPriority, maxPriority)
+	case t.Check != "" && strings.TrimSpace(t.Check) == "":
+		return errors.New("check is empty: write a command, or leave it out")
+	case len(t.Check) > MaxCheck:
+		return fmt.Errorf("check is %d bytes long, at most %d: put it into a script", len(t.Check), MaxCheck)
 	case strings.ContainsRune(t.Check, 0):
 		return errors.New("check contains a NUL character")
 	case slices.Contains(t.Targets, "") || slices.Contains(t.Needs, ""):
@@ -223,6 +241,7 @@ type Result struct {
 	ParentExecutionID string          `json:"parent_execution_id,omitempty"`
 	BatchID           string          `json:"batch_id,omitempty"`
 	ChangedFiles      []string        `json:"changed_files,omitempty"`
+	Did               *Did            `json:"did,omitempty"` // nil means nothing, or that it is not known
 	Structured        json.RawMessage `json:"structured,omitempty"`
 	// Model is the model that the task ran with; empty means not known.
 	Model string `json:"model,omitempty"`

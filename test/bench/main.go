@@ -101,6 +101,7 @@ func rows() []row {
 		{"cache", measureCache},
 		{"queue", measureQueue},
 		{"breaker", measureBreaker},
+		{"plan", measurePlan},
 	}
 }
 

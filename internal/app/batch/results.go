@@ -59,6 +59,7 @@ func (p *printer) Deliver(res task.Result) error {
 	if err := p.results.save(t, res); err != nil {
 		return err
 	}
+	p.report.Add(res)
 	if res.Unrecorded { // its result is printed all the same
 		p.Say("task %d could not be recorded: it runs again when the batch is resumed", res.Index+1)
 	}
@@ -113,6 +114,9 @@ func (p *printer) end(err error) (task.Status, error) {
 	}
 	if endErr := cmp.Or(p.out.End(), p.to.check(hint)); err == nil {
 		err = endErr
+	}
+	if reportErr := p.report.End(time.Since(p.start)); err == nil {
+		err = reportErr
 	}
 	outcome := p.outcome(err)
 	if err == nil {

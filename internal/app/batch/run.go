@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/app/batch/planned"
+	"qq/internal/app/batch/report"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
@@ -26,14 +28,27 @@ type batchRun struct {
 	spool    *taskfile.Spool // the tasks
 	inputs   []string        // files that the tasks come from
 	staffing []staff         // of the tasks
+	planned  planned.Batch
+	readOnly bool // no task may change anything
+	given    bool // a person gave the checks of the tasks
 	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
 	folders map[string]string
 	to      target
 	results resultFolder
+	report  *report.Report
 }
 
 // dryRun prints the tasks and how long texts would be cut, and runs nothing.
 func (b *batchRun) dryRun(ctx context.Context) error {
+	past := b.runner.History()
+	switch {
+	case b.o.format == planned.Mermaid:
+		_, err := b.Out.WriteString(planned.Chart(b.planned.Describe(past)))
+		return output.WriteError(err)
+	case b.o.format == output.JSON && b.planned.Plan != nil:
+		return output.WriteJSON(b.Out, b.planned.Describe(past))
+	}
+	lines := b.planned.Lines(past)
 	n := 0
 	p := planner{Runner: b.runner, unknown: map[staff]string{}}
 	for t, err := range b.tasks() {
@@ -47,7 +62,7 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 		}
 		if b.o.format == output.Text {
 			text := fmt.Sprintf("%d\t%s\t%s\n", n, t.Agent, task.Shorten(t.Text, 200))
-			for _, line := range plan {
+			for _, line := range append(lines.Waits(n-1), plan...) {
 				text += "\t" + line + "\n"
 			}
 			_, err = b.Out.WriteString(command.Printable(text))
@@ -62,7 +77,11 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if b.o.format != output.Text {
+		return nil
+	}
+	_, err := b.Out.WriteString(command.Printable(lines.Summary))
+	return output.WriteError(err)
 }
 
 // minDocument is the smallest text, in bytes, that a dry run measures. A shorter one fits
@@ -119,9 +138,10 @@ func (b *batchRun) do(ctx context.Context) error {
 	if b.o.bar {
 		hint.Go(func() { b.hintUnfinished(ctx, ended) })
 	}
+	b.planned.Announce(b.id, b.runner.History())
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
-		ID: b.id, Tasks: b.tasks(), Count: b.spool.Len(), Results: p,
+		ID: b.id, Tasks: b.tasks(), Count: b.spool.Len(), Results: p, Plan: b.planned.Plan,
 		Halt: p.halt, Pace: b.o.start.pace(b), Stop: b.process.Stop(),
 	})
 	close(ended)

@@ -161,6 +161,9 @@ func describe(a agents.Agent) string {
 	if a.Model != "" {
 		model = strconv.QuoteToASCII(task.Shorten(a.Model, maxPart))
 	}
+	if len(a.Fallback) > 0 {
+		model += "; fallback: " + brief(strings.Join(a.Fallback, ", "))
+	}
 	prompt, kind := a.Prompt, "prompt"
 	if a.PromptTemplate != "" { // it is used instead
 		prompt, kind = a.PromptTemplate, "template of a prompt"
@@ -194,7 +197,10 @@ func (o *Checkout) Claims() []Claim {
 		case agents.BuiltIn:
 			effect = "replaces a built-in agent"
 		case "":
-			effect = sendsOn
+			effect = "names models that are asked instead"
+			if o.remote(c.Agent.Model) || slices.ContainsFunc(c.Agent.Fallback, o.remote) {
+				effect = sendsOn
+			}
 		}
 		claims = append(claims, o.claim(c, effect))
 	}

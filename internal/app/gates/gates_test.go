@@ -159,6 +159,23 @@ func TestHostileNames(t *testing.T) {
 		one.Leave(llm.Report{})
 		assert.Len(t, g.byServer, 1)
 	})
+	g := newTest(t, newKnown(), gate.Config{MaxInFlight: 4, OnQuota: gate.QuotaWait})
+	p, err := g.Enter(t.Context(), "evil:m", false, nil)
+	require.NoError(t, err)
+	p.Leave(llm.Report{Kind: llm.Quota, RetryAfter: time.Hour})
+	_, err = g.Enter(t.Context(), "evil:m", false, nil)
+	assert.ErrorContains(t, err, "the quota of a server that no task uses is used up", "nothing waits there")
+}
+
+// TestProbe: one request finds out what a server allows, except for Ollama, which says nothing about that.
+func TestProbe(t *testing.T) {
+	g := newTest(t, newKnown(), gate.Config{MaxInFlight: 4})
+	g.Use(models.Model{Kind: servers.OpenAI, Server: "lab", Name: "m"})
+	g.Use(models.Model{Kind: servers.Ollama, Server: "own", Name: "m"})
+	for server, alone := range map[string]bool{"lab": true, "own": false} {
+		require.NotNil(t, g.byServer[server].Try(server+":m", nil))
+		assert.Equal(t, alone, g.byServer[server].Try(server+":m", nil) == nil, server)
+	}
 }
 
 // TestLookup: a server that is away is an error if it is the only one. Else its tasks wait until it is there.
@@ -254,6 +271,22 @@ func TestReadyOfTheOnlyServer(t *testing.T) {
 	require.NoError(t, err)
 	p.Leave(llm.Report{Kind: llm.Busy, RetryAfter: time.Minute})
 	assert.Zero(t, g.Ready(of("lab:m")))
+}
+
+// TestReadyElsewhere: a task does not wait for its server if a model elsewhere can answer it now.
+func TestReadyElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKnown()
+		g := newTest(t, k, gate.Config{MaxInFlight: 1})
+		require.NoError(t, g.Lookup(t.Context(), &heard{}, tasksOf("lab:m", "other:m")))
+		p, err := g.Enter(t.Context(), "lab:m", false, nil)
+		require.NoError(t, err)
+		p.Leave(llm.Report{Kind: llm.Busy, RetryAfter: time.Minute})
+		for other, wait := range map[string]time.Duration{"lab:n": time.Minute, "other:m": 0, "unasked:m": 0} {
+			k.others = []string{other}
+			assert.Equal(t, wait, g.Ready(of("lab:m")), other)
+		}
+	})
 }
 
 // TestFallbackIsNotRefused: a task whose server has no quota left is refused, unless another model may answer it.

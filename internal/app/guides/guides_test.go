@@ -149,6 +149,14 @@ func TestTeller(t *testing.T) {
 		assert.NotEmpty(t, teller.Text(dir, false))
 	}
 	require.Len(t, heard, 2)
+	long := folder(t, map[string]string{Name: strings.Repeat("Use short words in each line.\n", 1000)})
+	require.NoError(t, store.Folder(long).Decide(map[string]string{Name: Of(long, store)[0].Sum}, true))
+	for range 3 {
+		assert.Contains(t, teller.Text(long, false), "is left out")
+	}
+	require.Len(t, heard, 3)
+	assert.Equal(t, "agents are not told all of %s: %d tokens are the most", heard[2])
+	heard = heard[:2]
 	off := &Teller{Decided: store, Person: &heard, Off: true}
 	assert.Empty(t, off.Text(dir, true))
 	assert.Len(t, heard, 2)

@@ -74,8 +74,11 @@ func (r *Ring) Key(ctx context.Context, s servers.Server) (string, error) {
 		}
 	}
 	if len(key) > mostBytes || strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return "", wrong("look for spaces and line breaks in it",
-			"the key in %s is too long, or has characters that no key has", from)
+		hint := "look for spaces and line breaks in it"
+		if s.KeyCommand != "" {
+			hint += "; key_cmd takes the rest of the line: other options stand before it"
+		}
+		return "", wrong(hint, "the key in %s is too long, or has characters that no key has", from)
 	}
 	return key, nil
 }

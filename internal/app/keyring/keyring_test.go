@@ -63,6 +63,8 @@ func TestKey(t *testing.T) {
 		{"nothing", "A=b", asks("true"), "", "it prints nothing", "the first line that it prints must be the key"},
 		{"blank", "A=b", asks("echo '  '"), "", "it prints nothing", ""},
 		{"binary", "A=b", asks(`printf 'a\001b'`), "", "characters that no key has", ""},
+		{"options behind", "A=b", asks("echo key vision"), "", "characters that no key has",
+			"key_cmd takes the rest of the line: other options stand before it"},
 		{"stdin", "A=b", asks("cat; echo key"), "key", "", ""},
 		{"background", "A=b", asks("sleep 100 & echo key"), "key", "", ""},
 	} {

@@ -147,7 +147,8 @@ func named(all []servers.Server, name string) ([]servers.Server, error) {
 		names = append(names, s.Name)
 	}
 	return nil, command.Usagef(spelling.DidYouMean(spelling.Nearest(name, names))+"there are "+
-		strings.Join(names, ", ")+"; a model of Ollama is written ollama:NAME", "no server is called %q", name)
+		strings.Join(names, ", ")+"; QQ_SERVER_NAME adds one, and a model of Ollama is written ollama:NAME",
+		"no server is called %q", name)
 }
 
 // print prints a table of models.

@@ -86,6 +86,9 @@ type bar struct {
 // tellEvery is how often a download is told of where no line can be redrawn.
 const tellEvery = 10 * time.Second
 
+// longestStatus is how many characters of what the server says are shown.
+const longestStatus = 300
+
 func (r commands) newBar() *bar { return &bar{commands: r, redrawn: r.Coloured(r.Err) && !r.Quiet} }
 
 // show shows p.
@@ -113,15 +116,21 @@ func (b *bar) end() {
 	}
 }
 
+// share returns how many of n parts are there. A server may say any number of bytes, also one whose product overflows.
+func (b *bar) share(n int) int {
+	done := min(max(b.last.Done, 0), b.last.Total)
+	return int(float64(n) * float64(done) / float64(b.last.Total))
+}
+
 // parts returns what is known, the most important first.
 func (b *bar) parts(now time.Time) []string {
 	p := b.last
-	parts := []string{output.OneLine(p.Status)}
+	parts := []string{task.Shorten(output.OneLine(p.Status), longestStatus)}
 	if p.Total <= 0 {
 		return parts
 	}
 	done := min(max(p.Done, 0), p.Total)
-	parts = append(parts, fmt.Sprintf("%d%% of %s", done*100/p.Total, bytes(p.Total)))
+	parts = append(parts, fmt.Sprintf("%d%% of %s", b.share(100), bytes(p.Total)))
 	if passed := now.Sub(b.since); passed > time.Second && done > b.first && done < p.Total {
 		speed := float64(done-b.first) / passed.Seconds()
 		left := time.Duration(float64(p.Total-done) / speed * float64(time.Second))
@@ -144,7 +153,7 @@ func (b *bar) line(now time.Time) string {
 		}
 	}
 	if room := min(width-columns.Of(text)-3, 30); b.last.Total > 0 && room >= 10 {
-		filled := int(int64(room) * min(max(b.last.Done, 0), b.last.Total) / b.last.Total)
+		filled := b.share(room)
 		text += " [" + strings.Repeat("=", filled) + strings.Repeat(" ", room-filled) + "]"
 	}
 	return columns.Cut(text, width)

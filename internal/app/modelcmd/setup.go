@@ -155,7 +155,7 @@ func (s configuring) adopt(c *cli.Context, p proposal, limit time.Duration) erro
 			return err
 		}
 	}
-	t, err := s.try(ctx, p.model, limit, true, checkPrinter{s.commands, true})
+	t, err := s.try(ctx, p.model, limit, true, checkPrinter{commands: s.commands, shown: true})
 	if err != nil {
 		problem, hint := task.Explain(p.blame(err))
 		return &task.Error{Status: task.StatusOf(err), Problem: "nothing is written: " + problem, Hint: hint, Err: err}
@@ -169,10 +169,26 @@ func (s configuring) adopt(c *cli.Context, p proposal, limit time.Duration) erro
 		return fmt.Errorf("write %s: %w", s.label, err)
 	case changed:
 		s.Note("%s now says %s", s.label, strings.Join(p.lines(), " and "))
+		if name := s.fromShell(p); name != "" {
+			s.Note("%s is not in it: each shell needs it in its environment, or write it into that file", name)
+		}
 	default:
 		s.Note("%s says %s already", s.label, strings.Join(p.lines(), " and "))
 	}
 	return s.overridden(c, p.model)
+}
+
+// fromShell returns the variable of the environment without which p does not work in another shell; empty if there is
+// none.
+func (s configuring) fromShell(p proposal) string {
+	if p.server.Name == servers.Ollama && s.settings.Source("OLLAMA_HOST") == "environment" {
+		return "OLLAMA_HOST"
+	}
+	name := p.server.KeyName
+	if p.server.KeyCommand != "" || p.key != "" || s.settings.SecretSource(name) != "the environment" {
+		return ""
+	}
+	return name
 }
 
 // naming returns the line that names the server, if only the environment does so: without it, the model would be one of

@@ -54,10 +54,7 @@ func (r commands) test(c *cli.Context) error {
 	if name, err = at.whole(name); err != nil {
 		return err
 	}
-	if c.NArg() == 0 {
-		r.Note("the model of a run is %s", name)
-	}
-	printer := checkPrinter{r, !c.Bool("json")}
+	printer := checkPrinter{commands: r, shown: !c.Bool("json"), chosen: c.NArg() == 0 || name == models.Auto}
 	t, failed := at.try(c.Context, name, limit, false, printer)
 	if t.Model == "" { // it was not found
 		return failed
@@ -77,7 +74,15 @@ func (r commands) test(c *cli.Context) error {
 // checkPrinter prints the checks as they come.
 type checkPrinter struct {
 	commands
-	shown bool
+	shown  bool
+	chosen bool // the person did not name the model
+}
+
+// model says which model is tested, if the person did not name it.
+func (p checkPrinter) model(name string) {
+	if p.chosen {
+		p.Note("the model of a run is %s", name)
+	}
 }
 
 // begin shows on a terminal which check is at work.
@@ -133,6 +138,7 @@ func (r *reach) try(
 	}
 	defer done()
 	t.Model = m.String()
+	p.model(t.Model)
 	run := func(what string, f func(context.Context) (string, error)) error {
 		p.begin(t.Model, what)
 		ctx, cancel := bounded(ctx, limit)
@@ -148,6 +154,9 @@ func (r *reach) try(
 		return err
 	}
 	if err := run("answer", func(ctx context.Context) (string, error) { return answers(ctx, backend) }); err != nil {
+		if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Quota { // there is no batch that could wait
+			e.Hint = "look at your plan and balance there, or take another model"
+		}
 		return t, err
 	}
 	_ = run("tool call", func(ctx context.Context) (string, error) { return calls(ctx, m, backend) })

@@ -32,4 +32,8 @@ func TestBrokenAnswerIsPaid(t *testing.T) {
 	assert.Greater(t, resp.Usage.OutputTokens, 1000)
 	assert.Equal(t, resp.Usage.Tokens(), resp.Usage.PricedTokens)
 	assert.Equal(t, money.Amount(1000*resp.Usage.OutputTokens), resp.Usage.Cost)
+	p = priced{broken{llm.Response{Message: said}}, money.Price{In: 1_000_000}} // it counts nothing at all
+	resp, err = p.Chat(t.Context(), llm.Request{Messages: []llm.Message{said}}, nil)
+	assert.Error(t, err)
+	assert.Greater(t, resp.Usage.Cost, money.Amount(1000*1000), "the prompt is paid")
 }

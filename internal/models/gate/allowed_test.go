@@ -25,6 +25,7 @@ type strict struct {
 	random *rand.Rand
 	first  time.Duration // most time until it begins to answer
 	rest   time.Duration // most time of the answer after that
+	oldest bool          // it says when the first request of the window counts no more, not how long the window is
 
 	mu   sync.Mutex
 	came []time.Time
@@ -39,10 +40,12 @@ func (s *strict) Chat(ctx context.Context, _ llm.Request, yield func(llm.Chunk))
 	s.mu.Lock()
 	now := time.Now()
 	s.came = append(s.came, now)
-	n := 0
+	n, reset := 0, s.window
 	for _, t := range s.came {
 		if now.Sub(t) < s.window {
-			n++
+			if n++; n == 1 && s.oldest {
+				reset = s.window - now.Sub(t)
+			}
 		}
 	}
 	if n > s.most {
@@ -51,7 +54,7 @@ func (s *strict) Chat(ctx context.Context, _ llm.Request, yield func(llm.Chunk))
 	s.mu.Unlock()
 	time.Sleep(first)
 	yield(llm.Chunk{Allowed: &llm.Allowance{
-		Requests: llm.Meter{Limit: s.most, Left: max(s.most-n, 0), Reset: s.window}}})
+		Requests: llm.Meter{Limit: s.most, Left: max(s.most-n, 0), Reset: reset}}})
 	yield(llm.Chunk{Text: "yes"})
 	time.Sleep(rest)
 	return llm.Response{Message: llm.Message{Content: "yes"}}, nil
@@ -67,8 +70,9 @@ func TestPace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			s := &strict{most: 1 + r.IntN(8), window: time.Duration(1+r.IntN(5000)) * time.Millisecond, random: r,
-				first: time.Duration(r.IntN(300)) * time.Millisecond,
-				rest:  time.Duration(r.IntN(2000)) * time.Millisecond}
+				first:  time.Duration(r.IntN(300)) * time.Millisecond,
+				rest:   time.Duration(r.IntN(2000)) * time.Millisecond,
+				oldest: seed%2 == 0}
 			g := NewGate(Config{MaxInFlight: 1 + r.IntN(12), Probe: true})
 			b := Retrying(s, "m", entry{g}, Policy{})
 			const n = 40
@@ -127,6 +131,74 @@ func TestProbe(t *testing.T) {
 			answer(first)
 			assert.NoError(t, (<-second).err)
 		}
+	})
+}
+
+// TestProbeFails: a request that did not reach the server found out nothing, so the next one goes alone, too.
+func TestProbeFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 4, Probe: true})
+		first := enter(t, g, 1)[0]
+		second, third := line(t.Context(), g), line(t.Context(), g)
+		first.Leave(refused)
+		o := <-second
+		require.NoError(t, o.err)
+		assert.True(t, waits(third))
+		o.permit.Active()
+		assert.NoError(t, (<-third).err)
+	})
+}
+
+// TestSharedKey: who shares a key with others sends no more requests than the server says are left, though it would
+// allow more on the whole.
+func TestSharedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 8})
+		left := llm.Allowance{Requests: llm.Meter{Limit: 60, Left: 2, Reset: time.Minute}}
+		p := enter(t, g, 1)[0]
+		p.Allowed(left)
+		p.Leave(good)
+		two := enter(t, g, 2)
+		assert.Nil(t, g.Try("m", nil), "none is left")
+		assert.Equal(t, time.Minute, g.Ready("m"))
+		for _, p := range two {
+			p.Leave(good)
+		}
+		time.Sleep(time.Minute)
+		three := enter(t, g, 3)
+		three[0].Allowed(left)
+		assert.Nil(t, g.Try("m", nil), "two are on their way")
+		assert.Equal(t, time.Minute, g.Ready("m"))
+	})
+}
+
+// TestUnnamedLimit: a server that does not name its limit allows at least the requests that it said were left, and the
+// one that it answered. It is kept to that.
+func TestUnnamedLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 8})
+		enter(t, g, 1)[0].Allowed(llm.Allowance{Requests: llm.Meter{Left: 1, Reset: time.Second}})
+		enter(t, g, 1)
+		time.Sleep(time.Second)
+		enter(t, g, 1)
+		assert.Nil(t, g.Try("m", nil), "two are on their way")
+	})
+}
+
+// TestCancelledCounts: a request that was cancelled may have reached the server, which counts it.
+func TestCancelledCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 8})
+		p := enter(t, g, 1)[0]
+		p.Allowed(llm.Allowance{Requests: llm.Meter{Limit: 3, Left: 2, Reset: time.Second}})
+		p.Leave(good)
+		time.Sleep(time.Second)
+		for _, p := range enter(t, g, 3) {
+			p.Leave(llm.Report{Cancelled: true})
+		}
+		assert.Nil(t, g.Try("m", nil))
+		time.Sleep(time.Second)
+		assert.NotNil(t, g.Try("m", nil))
 	})
 }
 
@@ -196,6 +268,7 @@ func TestQuotaIsProbed(t *testing.T) {
 		m := &model{ends: []error{quota(time.Minute), quota(time.Minute), quota(time.Minute), quota(time.Minute),
 			quota(time.Minute), quota(time.Minute)}}
 		b := Retrying(m, "m", entry{g}, Policy{})
+		start := time.Now()
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
@@ -204,7 +277,8 @@ func TestQuotaIsProbed(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		assert.Len(t, m.sent, 6+4, "four were under way at first, then one in each minute")
+		assert.Len(t, m.sent, 6+4, "four were under way at first")
+		assert.Equal(t, 3*time.Minute, time.Since(start), "then one was sent in each minute")
 	})
 }
 
@@ -304,7 +378,7 @@ func TestBusyForLong(t *testing.T) {
 		assert.Zero(t, waited, "a later one")
 		others.Wait()
 		waited, err = chat(t, NewGate(Config{MaxInFlight: 1}), true, busy)
-		demand(t, err, llm.Busy)
+		assert.EqualError(t, demand(t, err, llm.Busy), "slow down")
 		assert.Zero(t, waited, "the one that was told so")
 		waited, err = chat(t, NewGate(Config{MaxInFlight: 1}), false, busy)
 		require.NoError(t, err)
@@ -312,6 +386,16 @@ func TestBusyForLong(t *testing.T) {
 		waited, err = chat(t, NewGate(Config{MaxInFlight: 1, OnQuota: QuotaWait}), true, quota(30*time.Minute))
 		require.NoError(t, err)
 		assert.Equal(t, 30*time.Minute, waited, "a person wants to wait")
+		g = NewGate(Config{MaxInFlight: 3, Retries: 2})
+		for _, p := range enter(t, g, 3) {
+			p.Leave(refused)
+		}
+		time.Sleep(openFor - 10*time.Second)
+		for _, hasty := range []bool{true, false} {
+			waited, err = chat(t, g, hasty)
+			assert.Equal(t, hasty, err != nil)
+			assert.Equal(t, hasty, waited == 0, "for an open breaker: %v", waited)
+		}
 	})
 }
 

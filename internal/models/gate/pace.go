@@ -55,7 +55,11 @@ func (s *rest) wait(each int, now time.Time) time.Duration {
 func (s *pace) learn(p *permit, a llm.Allowance, unanswered int, now time.Time) {
 	if m := a.Requests; m.Known() {
 		s.limit = max(m.Limit, m.Left+1)
-		s.window = max(s.window-s.window/16, m.Reset) // an odd value is forgotten
+		// Of several requests, a reset may be that of the first: it is shorter than the window. That of the first in a
+		// while is not, so that an odd value is forgotten.
+		if m.Reset > s.window || m.Left+1 == s.limit {
+			s.window = max(s.window-s.window/16, m.Reset)
+		}
 	}
 	s.requests.learn(a.Requests, 1, unanswered, p, now)
 	s.tokens.learn(a.Tokens, s.average, unanswered, p, now)

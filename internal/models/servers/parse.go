@@ -11,6 +11,7 @@ import (
 type Mistake struct {
 	Problem string // one line
 	Hint    string // what to do, one line
+	More    string // what else to do, behind what is accepted
 	// Word is the word that is wrong, if Known are those that may have been meant.
 	Word  string
 	Known []string
@@ -36,6 +37,17 @@ func CheckName(name string) error {
 		return &Mistake{Problem: name + " is a word of qq itself", Hint: "take another name"}
 	}
 	return nil
+}
+
+// Unset is a hint for a model whose name begins like that of a server which is not set; empty if it does not: what
+// begins with a digit, and latest, is a tag of Ollama's.
+func Unset(model string) string {
+	server, name, ok := strings.Cut(model, ":")
+	if !ok || server == "" || name == "latest" || strings.IndexAny(name, "0123456789") == 0 ||
+		strings.ContainsAny(server, "/.") || CheckName(server) != nil {
+		return ""
+	}
+	return "if " + server + " is a server of yours, set QQ_SERVER_" + server
 }
 
 // Parse reads the description of the server of that name: a kind, an address, and options. A key command is the last

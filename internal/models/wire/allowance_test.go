@@ -98,6 +98,7 @@ func TestFaultClass(t *testing.T) {
 			[2]string{}, llm.Busy, 9 * time.Second},
 		{"a list", 429, `[{"error":{"type":"insufficient_quota"}}]`, [2]string{}, llm.Busy, 0},
 		{"the status counts", 400, `{"error":{"type":"insufficient_quota"}}`, [2]string{}, llm.Rejected, 0},
+		{"busy with others", 503, ``, [2]string{"X-Ratelimit-Reset-Requests", "3s"}, llm.Busy, 0},
 		{"what is used up", 429, ``, [2]string{"X-Ratelimit-Reset-Requests", "3s"}, llm.Busy, 3 * time.Second},
 	} {
 		tr, u := serve(t, func(w http.ResponseWriter, _ *http.Request) {

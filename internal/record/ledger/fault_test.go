@@ -208,6 +208,39 @@ func TestBeginReadsTheHeader(t *testing.T) {
 	}
 }
 
+// TestBrokenCheckpoint: when copying pages from the write-ahead log was broken off, as by a full disk or a kill, the
+// database is shorter than its header says. The log has the rest: nothing is damaged.
+func TestBrokenCheckpoint(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	by := NewRecorder(from, Root{ID: "r"}, Options{})
+	require.NoError(t, by.Begin(Batch{ID: "b", Root: "r", Dir: "/d"}))
+	require.NoError(t, by.Claim(Execution{ID: "e", Root: "r", Batch: "b", Key: "k", Task: strings.Repeat("x", 500)}))
+	require.NoError(t, by.Finish("k", "e", done("", "that")))
+	require.NoError(t, by.Close())
+	l, err := openBook(from, Options{})
+	require.NoError(t, err)
+	want, err := l.Known("b", "k", 0)
+	require.NoError(t, err)
+	require.True(t, want.Ended)
+	log, err := os.ReadFile(Path(from) + "-wal")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	whole, err := os.ReadFile(Path(from))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(Path(to), whole[:4096], 0o600)) // the first page is copied first
+	require.NoError(t, os.WriteFile(Path(to)+"-wal", log, 0o600))
+
+	r := NewRecorder(to, Root{ID: "r"}, Options{})
+	require.NoError(t, r.Begin(Batch{ID: "other", Root: "r", Dir: "/d"}))
+	require.NoError(t, r.Close())
+	l, err = openBook(to, Options{})
+	require.NoError(t, err)
+	defer l.Close()
+	got, err := l.Known("b", "k", 0)
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+}
+
 // TestSchemaStepsStay: a step that somebody may have taken is not changed any more.
 func TestSchemaStepsStay(t *testing.T) {
 	for name, want := range map[string]string{

@@ -55,6 +55,12 @@ func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background b
 	fields := tool.Fields{"instructions": &text, "context": &near, "system_prompt": &prompt, "tools": &tools,
 		"mode": &mode, "agent": &agent, "timeout": &timeout, "schema": &schema, "require_file_references": &references,
 		"background": &background, "name": &name, "model": &model, "working_dir": &dir}
+	if given, ok := fieldsOf(tool.Unwrap(args)); ok {
+		if given, err = renamed(given, agentName); err != nil {
+			return t, false, err
+		}
+		args = object(given)
+	}
 	if err := tool.Decode(args, fields); err != nil {
 		return t, false, err
 	}
@@ -97,7 +103,10 @@ func taskOf(values map[string]any) (task.Task, error) {
 	if err != nil {
 		return task.Task{}, err
 	}
-	return task.Decode(lenient(data))
+	if data, err = lenient(data); err != nil {
+		return task.Task{}, err
+	}
+	return task.Decode(data)
 }
 
 // temporary makes the definition of a temporary agent from its name, its prompt and its list of tools.

@@ -68,7 +68,19 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (tool.Result, err
 	}) {
 		text += forkHint
 	}
-	return tool.Result{Content: text, Changed: outcome.Changed, Warnings: outcome.Notes}, nil
+	ran := &tool.Command{Line: r.command, ExitCode: exitCode(outcome, why)}
+	return tool.Result{Content: text, Changed: outcome.Changed, Warnings: outcome.Notes, Ran: ran}, nil
+}
+
+// exitCode returns the exit code of a command; why says why it was stopped, see attend.
+func exitCode(o box.Outcome, why string) int {
+	switch {
+	case why != "":
+		return tool.ExitStopped
+	case o.Signal != 0:
+		return 128 + int(o.Signal)
+	}
+	return o.Code
 }
 
 // unwritable and unmovable are what programs say about a file that is not for commands to write, and obeyedHint is

@@ -14,6 +14,7 @@ package ceiling
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -70,6 +71,7 @@ func (c Ceiling) Restrict(t task.Task) task.Task {
 		t.Dir = dir
 	}
 	t.ReadOnly = t.ReadOnly || c.MayOnlyRead()
+	t.CheckAsked, t.RequireChange = t.Check != "", false
 	t.ModelBy = c.Agent.Name
 	switch t.Model {
 	case "":
@@ -102,6 +104,9 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 	if !c.Agent.Delegates() {
 		return task.Misused, c.Agent.Name + " may not hand on work"
 	}
+	if why := c.barsCheck(t, known); why != "" {
+		return task.Misused, why
+	}
 	if t.Temporary != nil {
 		if c.Agent.Agents != nil && len(c.Agent.Agents) == 0 {
 			return task.Misused, c.Agent.Name + " may not delegate to anybody"
@@ -130,10 +135,40 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 		"(with read_only it can be asked to look)", c.Agent.Name, to.Name)
 }
 
+// barsCheck returns why t may not have its check, or "": the agent that does t must be one that runs commands, and may
+// change something here.
+func (c Ceiling) barsCheck(t task.Task, known Registry) string {
+	if t.Check == "" {
+		return ""
+	}
+	to := c.Agent // a temporary agent has what this one has, and no more
+	if t.Temporary == nil {
+		var err error
+		if to, err = known.Lookup(t.Normalized().Agent); err != nil {
+			return err.Error()
+		}
+	}
+	switch {
+	case c.MayOnlyRead() || t.ReadOnly || to.Gathers():
+		return "check is given for a task that may only read: leave it out"
+	case !to.Allows(commandTool) || t.Temporary != nil && t.Temporary.Tools != nil &&
+		!slices.Contains(t.Temporary.Tools, commandTool), slices.Contains(c.Agent.DisallowedTools, commandTool),
+		slices.Contains(c.Task.Denied, commandTool):
+		return "check is given for an agent without " + commandTool + ": leave it out, or ask one that runs commands"
+	}
+	return ""
+}
+
+// commandTool is the tool that runs commands. A check that an agent gives is a call of it.
+const commandTool = "run_pty_cmd"
+
 // Check returns what is wrong with t, or nil. It does not look up the agent of t.
 func Check(t task.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
+	}
+	if t.Check != "" && t.ReadOnly {
+		return errors.New("check is given for a task that may only read: leave check or read_only out")
 	}
 	for _, target := range t.Targets {
 		if !filepath.IsLocal(filepath.FromSlash(target)) || !doublestar.ValidatePattern(target) {

@@ -43,3 +43,56 @@ func TestRestrictSaysWhoChoseTheModel(t *testing.T) {
 	c.Task = task.Task{}
 	assert.Empty(t, c.Restrict(task.Task{Model: "big", Part: true}).ModelBy)
 }
+
+// known finds the agents of a test.
+type known map[string]agents.Agent
+
+func (k known) Lookup(name string) (agents.Agent, error) { return k[name], nil }
+
+// A check that an agent gives is a command of the agent that gets the task: who may only read, or runs no commands, has
+// none, and it is never taken for that of a person.
+func TestChecksOfAgents(t *testing.T) {
+	all := known{
+		"coder":  {Name: "coder"},
+		"writer": {Name: "writer", Tools: []string{"edit_file"}},
+		"looker": {Name: "looker", Tools: []string{"read_file", "run_pty_cmd"}, Role: agents.Gathering},
+	}
+	lead := agents.Agent{Name: "lead", Tools: []string{"delegate_task"}}
+	given := func(t task.Task) task.Task {
+		t.Text, t.Check = "x", "make"
+		return t
+	}
+	const reads, noShell = "may only read", "agent without run_pty_cmd"
+	for name, c := range map[string]struct {
+		c    Ceiling
+		task task.Task
+		why  string
+	}{
+		"one that runs commands": {Ceiling{Agent: lead}, given(task.Task{Agent: "coder"}), ""},
+		"no commands":            {Ceiling{Agent: lead}, given(task.Task{Agent: "writer"}), noShell},
+		"gathers":                {Ceiling{Agent: lead}, given(task.Task{Agent: "looker"}), reads},
+		"read only":              {Ceiling{Agent: lead}, given(task.Task{Agent: "coder", ReadOnly: true}), reads},
+		"the run is read only":   {Ceiling{Agent: lead, ReadOnly: true}, given(task.Task{Agent: "coder"}), reads},
+		"taken from the lead": {Ceiling{Agent: agents.Agent{Name: "lead", DisallowedTools: []string{"run_pty_cmd"}}},
+			given(task.Task{Agent: "coder"}), noShell},
+		"taken further up": {Ceiling{Agent: lead, Task: task.Task{Denied: []string{"run_pty_cmd"}}},
+			given(task.Task{Agent: "coder"}), noShell},
+		"temporary, of one without": {Ceiling{Agent: lead}, given(task.Task{Temporary: &task.Temporary{}}), noShell},
+		"temporary": {Ceiling{Agent: agents.Agent{Name: "lead"}},
+			given(task.Task{Temporary: &task.Temporary{}}), ""},
+		"temporary without": {Ceiling{Agent: agents.Agent{Name: "lead"}},
+			given(task.Task{Temporary: &task.Temporary{Tools: []string{"edit_file"}}}), noShell},
+	} {
+		status, why := c.c.DenyReason(c.task, all)
+		if c.why == "" {
+			assert.Empty(t, why, name)
+			continue
+		}
+		assert.Contains(t, why, c.why, name)
+		assert.Equal(t, task.Misused, status, name)
+	}
+	got := Ceiling{Agent: lead}.Restrict(task.Task{Check: "make", RequireChange: true})
+	assert.True(t, got.CheckAsked, "a model wrote it")
+	assert.False(t, got.HasGivenCheck())
+	assert.False(t, got.RequireChange, "only a person asks for that")
+}

@@ -15,7 +15,11 @@ type Index[V any] struct {
 	paths   keys
 	globs   keys
 	longest []int32 // how many keys of globs have so many bytes
+	now     Mark
 }
+
+// Mark is a moment in the life of an [Index]. The zero Mark is its beginning.
+type Mark int32
 
 // Ref is a target in an [Index].
 type Ref int32
@@ -24,7 +28,8 @@ type Ref int32
 type entry[V any] struct {
 	target     Target
 	value      V
-	next, prev Ref // 0 is none
+	next, prev Ref // 0 is none; those that are next were added before
+	added      Mark
 }
 
 // keys are the beginnings of targets, with the first entry of each.
@@ -44,6 +49,14 @@ func (x *Index[V]) of(t Target) *keys {
 		k.first = map[string]Ref{}
 	}
 	return k
+}
+
+// Grow makes room for n targets more.
+func (x *Index[V]) Grow(n int) {
+	x.entries = slices.Grow(x.entries, n+1)
+	if x.paths.first == nil {
+		x.paths.first = make(map[string]Ref, n)
+	}
 }
 
 // Add adds a target.
@@ -67,7 +80,8 @@ func (x *Index[V]) Add(t Target, value V) Ref {
 		x.entries[next].prev = at
 	}
 	in.first[key] = at
-	x.entries[at] = entry[V]{target: t, value: value, next: next}
+	x.now++
+	x.entries[at] = entry[V]{target: t, value: value, next: next, added: x.now}
 	return at
 }
 
@@ -106,11 +120,20 @@ func (x *Index[V]) Remove(at Ref) {
 // At returns a target and its value.
 func (x *Index[V]) At(at Ref) (Target, V) { return x.entries[at].target, x.entries[at].value }
 
+// Now returns the moment after the last target was added.
+func (x *Index[V]) Now() Mark { return x.now }
+
 // Overlapping appends to found the targets that overlap with t, in no order.
-func (x *Index[V]) Overlapping(t Target, found []Ref) []Ref {
+func (x *Index[V]) Overlapping(t Target, found []Ref) []Ref { return x.Since(0, t, found) }
+
+// Since appends to found those targets that overlap with t and were added after the mark, in no order.
+func (x *Index[V]) Since(mark Mark, t Target, found []Ref) []Ref {
+	if x.now <= mark {
+		return found
+	}
 	key := t.key()
 	all := func(first Ref) {
-		for at := first; at > 0; at = x.entries[at].next {
+		for at := first; at > 0 && x.entries[at].added > mark; at = x.entries[at].next {
 			if Overlap(x.entries[at].target, t) {
 				found = append(found, at)
 			}
@@ -128,12 +151,12 @@ func (x *Index[V]) Overlapping(t Target, found []Ref) []Ref {
 	}
 	for _, in := range [...]*keys{&x.paths, &x.globs} {
 		if t.kind > file {
-			in.sorted.each(key, func(k string) { all(in.first[k]) })
+			in.sorted.each(key, "", func(k string) { all(in.first[k]) })
 			continue
 		}
 		all(in.first[key])
 		if t.kind == folder {
-			in.sorted.each(key+"/", func(k string) { all(in.first[k]) })
+			in.sorted.each(key, "/", func(k string) { all(in.first[k]) })
 		}
 	}
 	return found
@@ -144,17 +167,26 @@ type blocks [][]string
 
 const maxBlock = 256
 
-// find returns the block that s belongs to, its place in that block, and whether it is there.
-func (b blocks) find(s string) (block, at int, found bool) {
+// find returns the block that s+end belongs to, its place in that block, and whether it is there.
+func (b blocks) find(s, end string) (block, at int, found bool) {
 	block, found = slices.BinarySearchFunc(b, s, func(have []string, s string) int {
-		return strings.Compare(have[0], s)
+		return compare(have[0], s, end)
 	})
 	if found || block == 0 {
 		return block, 0, found
 	}
 	block--
-	at, found = slices.BinarySearch(b[block], s)
+	at, found = slices.BinarySearchFunc(b[block], s, func(have, s string) int { return compare(have, s, end) })
 	return block, at, found
+}
+
+// compare compares have with s+end, without making that.
+func compare(have, s, end string) int {
+	n := min(len(have), len(s))
+	if c := strings.Compare(have[:n], s); c != 0 {
+		return c
+	}
+	return strings.Compare(have[n:], end)
 }
 
 func (b *blocks) insert(s string) {
@@ -162,7 +194,7 @@ func (b *blocks) insert(s string) {
 		*b = blocks{{s}}
 		return
 	}
-	i, at, _ := b.find(s)
+	i, at, _ := b.find(s, "")
 	block := slices.Insert((*b)[i], at, s)
 	(*b)[i] = block
 	if half := len(block) / 2; len(block) > maxBlock {
@@ -172,7 +204,7 @@ func (b *blocks) insert(s string) {
 }
 
 func (b *blocks) remove(s string) {
-	i, at, found := b.find(s)
+	i, at, found := b.find(s, "")
 	if !found {
 		return
 	}
@@ -181,12 +213,12 @@ func (b *blocks) remove(s string) {
 	}
 }
 
-// each calls visit with each string that begins with prefix, in order.
-func (b blocks) each(prefix string, visit func(s string)) {
-	i, at, _ := b.find(prefix)
+// each calls visit with each string that begins with prefix+end, in order.
+func (b blocks) each(prefix, end string, visit func(s string)) {
+	i, at, _ := b.find(prefix, end)
 	for ; i < len(b); i, at = i+1, 0 {
 		for _, s := range b[i][at:] {
-			if !strings.HasPrefix(s, prefix) {
+			if rest, ok := strings.CutPrefix(s, prefix); !ok || !strings.HasPrefix(rest, end) {
 				return
 			}
 			visit(s)

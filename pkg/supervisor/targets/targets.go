@@ -59,6 +59,9 @@ func Parse(text string, fold bool) Target {
 		return Target{fold: fold} // {a,../b}: it may lead anywhere
 	}
 	text = strings.TrimSuffix(clean(text, fold), "/")
+	for strings.HasSuffix(text, "/**/**") {
+		text = text[:len(text)-3]
+	}
 	for strings.HasSuffix(text, "/**") && !strings.ContainsAny(text[:len(text)-3], meta) {
 		text = text[:len(text)-3] // all below a folder is that folder
 	}
@@ -140,6 +143,8 @@ func Contains(a, b Target) bool {
 		return strings.HasPrefix(begins, a.text)
 	case a.kind == folder && below(begins, a.text):
 		return true
+	case a.kind == glob && b.kind == file:
+		return Overlap(a, b)
 	case a.kind == folder && begins == a.text && b.kind == glob:
 		return len(b.text) > len(begins) && b.text[len(begins)] == '/' && !strings.ContainsAny(b.text, spelled)
 	}

@@ -176,6 +176,8 @@ func TestContains(t *testing.T) {
 		assert.Equal(t, c.want, Contains(Parse(c.a, false), Parse(c.b, false)), "%s in %s", c.b, c.a)
 	}
 	assert.False(t, Contains(Parse("a", false).AsFile(), Parse("a", false)))
+	assert.True(t, Contains(Parse("src/*.go", false), Parse("src/a.go", false).AsFile()))
+	assert.False(t, Contains(Parse("src/*.go", false), Parse("src/a.md", false).AsFile()))
 	assert.True(t, Target{}.Anything())
 	assert.True(t, Parse("**", false).Anything())
 	assert.False(t, Parse("a", false).Anything())
@@ -210,6 +212,11 @@ func names() (all []string) {
 func in(text, name string) bool {
 	if ok, err := doublestar.Match(text, name); err == nil && ok {
 		return true
+	}
+	if above, all := strings.CutSuffix(text, "*/**"); all { // the library has a in a/**, but not in *a*/**
+		if ok, err := doublestar.Match(above+"*", name); err == nil && ok {
+			return true
+		}
 	}
 	if !strings.ContainsAny(text, meta) {
 		return name == text || strings.HasPrefix(name, text+"/")
@@ -270,6 +277,35 @@ func TestPaths(t *testing.T) {
 	assert.Less(t, needless*10, total, "too careful")
 }
 
+// TestContainsAll: what contains another target has all its paths, and overlaps with all that the other overlaps with.
+func TestContainsAll(t *testing.T) {
+	all := names()
+	contained := 0
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func() Target {
+			own := Parse(target(t), false)
+			if rapid.Bool().Draw(t, "file") {
+				own = own.AsFile()
+			}
+			return own
+		}
+		a, b, c := draw(), draw(), draw()
+		if !Contains(a, b) {
+			return
+		}
+		contained++
+		for _, name := range all {
+			if b.Covers(name) && !a.Covers(name) {
+				t.Fatalf("%q is in %v, and not in %v", name, b, a)
+			}
+		}
+		if Overlap(b, c) && !Overlap(a, c) {
+			t.Fatalf("%v overlaps with %v, and %v does not", c, b, a)
+		}
+	})
+	t.Logf("%d pairs", contained)
+}
+
 // TestIndex compares an [Index] with a list, while targets come and go.
 func TestIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -324,7 +360,7 @@ func TestBlocks(t *testing.T) {
 			}
 		}
 		prefix, n, before := rapid.StringMatching("[a-c]{0,2}").Draw(t, "prefix"), 0, ""
-		b.each(prefix, func(s string) {
+		b.each(prefix, "", func(s string) {
 			if !have[s] || s <= before || !strings.HasPrefix(s, prefix) {
 				t.Fatalf("%q after %q", s, before)
 			}

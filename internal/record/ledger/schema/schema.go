@@ -55,7 +55,7 @@ type Header struct {
 }
 
 // ReadHeader reads the header of the database in f, whose file info that is.
-func ReadHeader(f io.Reader, info os.FileInfo) (Header, error) {
+func ReadHeader(f *os.File, info os.FileInfo) (Header, error) {
 	h := make([]byte, 100)
 	n, err := io.ReadFull(f, h)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -67,8 +67,15 @@ func ReadHeader(f io.Reader, info os.FileInfo) (Header, error) {
 	case n < len(h), string(h[:16]) != "SQLite format 3\x00", page < 512, page&(page-1) != 0,
 		string(h[21:24]) != "\x40\x20\x20":
 		return Header{Damage: "file is not a database"}, nil
-	case counted && info.Size() < int64(page)*int64(number(28)):
+	case counted && info.Size() < int64(page)*int64(number(28)) && !hasLog(f.Name()):
 		return Header{Damage: "its end is missing"}, nil
 	}
 	return Header{Version: number(60), Application: number(68), Used: number(40) != 0}, nil
+}
+
+// hasLog reports whether a write-ahead log is beside the database. Pages that the database lacks, because copying them
+// from the log was broken off, by a full disk or a kill, are in the log then: SQLite reads them there.
+func hasLog(file string) bool {
+	info, err := os.Stat(file + "-wal")
+	return err == nil && info.Size() > 0
 }

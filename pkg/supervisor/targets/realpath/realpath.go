@@ -41,6 +41,9 @@ func New(root string, fold bool) (*Resolver, error) {
 	return r, nil
 }
 
+// Root returns the root as the targets have it.
+func (r *Resolver) Root() string { return targets.Literal(r.root, r.fold).String() }
+
 // Folds reports whether the file system of dir finds it under its name in the other case as well.
 func Folds(dir string) bool {
 	other := strings.Map(func(c rune) rune {

@@ -1,0 +1,180 @@
+// Package report writes the report of a batch: a file in Markdown that says how many tasks ended how, and has a section
+// for each task, in the order of the input.
+//
+// Flow: [Open] before the first task, [Report.Add] with each result, [Report.End] at the end of the batch, also of one
+// that was ended early. Only then the file is there, whole: another file of that name is replaced at that moment.
+package report
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"qq/internal/app/command"
+	"qq/pkg/task"
+)
+
+// Report is a report that is being written. A nil Report drops everything.
+type Report struct {
+	path     string
+	file     *os.File // gets the report
+	sections *os.File // of the tasks so far; it has no name any more
+	w        *bufio.Writer
+	counts   task.Counts
+	err      error // the first one
+}
+
+// Scratch makes a folder for temporary files.
+type Scratch interface{ Scratch() (string, error) }
+
+// Open begins the report that is to be the file path, which is none of those in taken. Without a path there is none.
+func Open(path string, s Scratch, taken []string) (*Report, error) {
+	if path == "" {
+		return nil, nil
+	}
+	const hint = "--report takes a file that you may write; its folder has to be there"
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, command.Usagef(hint, "--report %s is no regular file", path)
+	}
+	for _, name := range taken {
+		other, otherErr := os.Stat(name)
+		if name == path || otherErr == nil && os.SameFile(info, other) {
+			return nil, command.Usagef("give another file with --report", "--report would overwrite %s", name)
+		}
+	}
+	scratch, err := s.Scratch()
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{path: path}
+	if r.file, err = os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*"); err != nil {
+		return nil, command.Usagef(hint, "--report: %v", err)
+	}
+	if r.sections, err = os.CreateTemp(scratch, "report-*"); err == nil {
+		err = os.Remove(r.sections.Name())
+	}
+	if err != nil {
+		r.Drop()
+		return nil, task.Machine("", "begin the report: %w", err)
+	}
+	r.w = bufio.NewWriter(r.sections)
+	return r, nil
+}
+
+// Drop removes what there is of the report, unless it has ended.
+func (r *Report) Drop() {
+	if r == nil || r.file == nil {
+		return
+	}
+	r.file.Close()
+	_ = os.Remove(r.file.Name())
+	r.file = nil
+	r.sections.Close() // nil is no harm
+}
+
+// Add adds the section of a task.
+func (r *Report) Add(res task.Result) {
+	if r == nil {
+		return
+	}
+	r.counts.Add(res.Status)
+	_, err := r.w.WriteString(section(res))
+	r.err = errors.Join(r.err, err)
+}
+
+// End writes the report. took is how long the batch took.
+func (r *Report) End(took time.Duration) error {
+	if r == nil || r.file == nil {
+		return nil
+	}
+	defer r.Drop()
+	err := errors.Join(r.err, r.w.Flush())
+	if err == nil {
+		_, err = r.sections.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(r.file, "# Report of a batch\n\n%s, in %s\n", r.counts, roundly(took))
+	}
+	if err == nil {
+		_, err = io.Copy(r.file, r.sections)
+	}
+	if err == nil {
+		err = errors.Join(r.file.Chmod(0o644), r.file.Sync())
+	}
+	if err == nil {
+		err = os.Rename(r.file.Name(), r.path)
+	}
+	if err != nil {
+		return task.Machine("free some space, or name another file", "write the report %s: %w", r.path, err)
+	}
+	return nil
+}
+
+// section is what the report says about one task.
+func section(res task.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %d. %s\n\n**%s** · %s", res.Index+1, line(res.Task), res.Status, line(res.Agent))
+	if res.DurationMS > 0 {
+		b.WriteString(" · " + roundly(time.Duration(res.DurationMS)*time.Millisecond))
+	}
+	b.WriteString("\n")
+	if !res.Success {
+		fmt.Fprintf(&b, "\n%s\n", line(task.Line(res.Err())))
+	}
+	var facts []string
+	for _, f := range res.ChangedFiles {
+		facts = append(facts, "changed "+code(f))
+	}
+	if res.Did != nil {
+		for _, c := range res.Did.Commands {
+			what := "ran "
+			if c.Check {
+				what = "checked with "
+			}
+			facts = append(facts, fmt.Sprintf("%s%s: exit code %d", what, code(c.Line), c.ExitCode))
+		}
+		if n := res.Did.MoreCommands; n > 0 {
+			facts = append(facts, fmt.Sprintf("ran %d more commands", n))
+		}
+	}
+	for _, w := range res.Warnings {
+		facts = append(facts, "warning: "+line(w))
+	}
+	if len(facts) > 0 {
+		b.WriteString("\n- " + strings.Join(facts, "\n- ") + "\n")
+	}
+	if text := strings.TrimSpace(command.Printable(res.Output)); text != "" {
+		b.WriteString("\n" + text + "\n")
+	}
+	return b.String()
+}
+
+// roundly returns d in milliseconds below a second, else in tenths of a second.
+func roundly(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+// line returns text on one line.
+func line(text string) string { return command.Printable(strings.Join(strings.Fields(text), " ")) }
+
+// code returns text as code.
+func code(text string) string {
+	text = line(text)
+	mark := "`"
+	for strings.Contains(text, mark) {
+		mark += "`"
+	}
+	if len(mark) > 1 {
+		text = " " + text + " "
+	}
+	return mark + text + mark
+}

@@ -1,0 +1,102 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"qq/pkg/supervisor/access"
+	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/supervisor/lease"
+	"qq/pkg/supervisor/needs"
+	"qq/pkg/supervisor/plan"
+	"qq/pkg/supervisor/targets"
+	"qq/pkg/task"
+)
+
+// touches returns what t can do to files, and which ones. No targets mean any. Without leases nothing counts.
+func (s *Supervisor) touches(t task.Task) (targets.Effect, []targets.Target) {
+	a, err := s.Agent(t.Normalized().Agent)
+	if err != nil || s.leases == nil {
+		return targets.None, nil
+	}
+	c := ceiling.Ceiling{Agent: a, Task: t, ReadOnly: s.cfg.ReadOnly}
+	c.Task.Denied = slices.Concat(t.Denied, s.cfg.Denied)
+	effect := c.Effect()
+	if effect == targets.None || len(t.Targets) == 0 {
+		return effect, nil
+	}
+	return effect, s.cfg.Paths.Targets(cmp.Or(t.Dir, t.WorkingDir), t.Targets)
+}
+
+// ask asks for the lease of the job, unless it has done so. group is the same for jobs that are not held apart from
+// each other. wake gets a message if the lease is granted later.
+func (x *execution) ask(group string, wake chan<- struct{}) *access.Lease {
+	if x.lease == nil && x.s.leases != nil {
+		effect, all := x.s.touches(x.job.Task)
+		var parent *access.Lease
+		if p := x.parent.exec; p != nil {
+			parent = p.lease
+		}
+		x.lease = x.s.leases.Ask(parent, lease.Request{
+			Job: x.job.ExecutionID, Effect: effect, Targets: all, Group: group,
+		}, wake)
+		x.queue(!x.lease.Granted())
+	}
+	return x.lease
+}
+
+// queue says whether the job waits for its lease before it starts. Meanwhile the run clocks of its ancestors that wait
+// for it pause.
+func (x *execution) queue(waits bool) {
+	p := x.parent.exec
+	if x.queues == waits || p == nil {
+		return
+	}
+	x.queues = waits
+	p.time.Child(waits)
+}
+
+// forgo gives the lease back of a job that does not start yet. It asks again later.
+func (x *execution) forgo() {
+	x.queue(false)
+	x.lease.End()
+	x.lease = nil
+}
+
+// lend lets other jobs use the slot and the lease of the job, until resume.
+func (x *execution) lend() {
+	x.loan.Lend()
+	x.lease.Lend()
+}
+
+// resume waits until the job has its lease, and then a slot again. While it waits for the lease, its clocks pause. An
+// error says that ctx is done.
+func (x *execution) resume(ctx context.Context) (err error) {
+	if x.lease != nil {
+		x.time.Queue(func() { err = x.lease.Resume(ctx) })
+	}
+	return errors.Join(err, x.loan.Resume(ctx, x.job.Depth))
+}
+
+// plan returns the plan of the tasks that the agent delegates. It is nil if none of them says what it needs or touches:
+// they start as they come, held apart by their leases alone.
+func (h *handle) plan(tasks []task.Task) (*plan.Plan, error) {
+	apart := h.s.leases != nil
+	if !slices.ContainsFunc(tasks, func(t task.Task) bool {
+		return len(t.Needs) > 0 || t.Priority != 0 || apart && len(t.Targets) > 0
+	}) {
+		return nil, nil
+	}
+	all := make([]plan.Task, len(tasks))
+	for i, t := range tasks {
+		all[i] = plan.Task{ID: t.ID, Agent: t.Agent, Needs: t.Needs, Priority: t.Priority}
+		all[i].Effect, all[i].Targets = h.s.touches(t)
+		if len(all[i].Targets) == 0 && h.exec != nil {
+			all[i].Targets = h.exec.lease.Targets() // what it may touch, it has from its parent
+		}
+	}
+	p, err := plan.New(all, plan.Options{Together: !apart})
+	return p, cmp.Or(err, needs.Check(tasks...))
+}

@@ -1,0 +1,341 @@
+// Package lease keeps which of the live jobs of a tree may touch which paths.
+//
+// A job asks for all its targets at once, and starts when it has the lease. Two leases conflict if they
+// have a path in common and one of them writes. A job waits while a lease is held that conflicts with its
+// own, and while one is waited for that was asked for earlier. So who asked first goes first.
+//
+// An ancestor's lease admits its descendants: the leases of a job and of those below it never conflict.
+// A lease is also no wider than that of the parent, where that can be said.
+//
+// A holder lends its lease while it waits for others, and resumes it before it goes on. So only jobs that
+// work hold leases, those wait for nobody, and of those that wait the earliest one is always next:
+// every schedule ends.
+//
+// A [Table] reads no clock and no file, and starts no goroutine. Only one goroutine may use it at a time.
+package lease
+
+import (
+	"cmp"
+	"slices"
+
+	"qq/pkg/supervisor/targets"
+)
+
+// Request is what a job asks for.
+type Request struct {
+	Job    string // its name; two may be the same
+	Parent *Lease // that of the job that started it, also after its end; nil if there is none
+	Effect targets.Effect
+	// Targets are what it may touch. None means what its parent may touch, and without a parent anything.
+	Targets []targets.Target
+	// Group is the same for requests that do not count among each other. "" is no group.
+	Group string
+}
+
+// Lease is what one job may touch.
+type Lease struct {
+	job    string
+	parent *Lease
+	effect targets.Effect
+	scope  []targets.Target
+	wild   bool // the scope is every path
+	group  string
+	depth  int
+	asked  uint64 // its place among all requests
+
+	state  state
+	on     *Lease   // that it waits for
+	behind []*Lease // those that wait for this one
+	refs   []targets.Ref
+}
+
+type state uint8
+
+const (
+	waiting state = iota
+	held
+	lent
+	ended
+)
+
+// Job returns the name in the request.
+func (l *Lease) Job() string { return l.job }
+
+// Held reports whether the job may touch its targets now.
+func (l *Lease) Held() bool { return l.state == held }
+
+// On returns the lease that l waits for, or nil if it does not wait. There may be others.
+func (l *Lease) On() *Lease { return l.on }
+
+// Targets returns what the job may touch.
+func (l *Lease) Targets() []targets.Target { return l.scope }
+
+// Table has the leases of the live jobs. The zero Table is empty.
+type Table struct {
+	asked   uint64
+	held    [2]set // by effect
+	waiting [2]set
+	refs    []targets.Ref // scratch of overlapping
+	found   []*Lease
+}
+
+// set has leases with the same effect and the same state.
+type set struct {
+	wild, narrow []*Lease // in the order in which they were asked for
+	paths        targets.Index[*Lease]
+}
+
+// conflicting are the effects that conflict with each effect.
+var conflicting = [...][]targets.Effect{
+	targets.Writes: {targets.Writes, targets.Reads},
+	targets.Reads:  {targets.Writes},
+	targets.None:   nil,
+}
+
+// Ask asks for a lease. [Lease.Held] says whether it is granted at once.
+func (t *Table) Ask(r Request) *Lease {
+	t.asked++
+	l := &Lease{job: r.Job, parent: r.Parent, effect: r.Effect, group: r.Group, asked: t.asked, state: lent}
+	l.scope = scope(r)
+	l.wild = slices.ContainsFunc(l.scope, targets.Target.Anything)
+	if r.Parent != nil {
+		l.depth = r.Parent.depth + 1
+	}
+	t.Resume(l)
+	return l
+}
+
+// scope returns the targets of r, no wider than those of its parent as far as that can be said.
+func scope(r Request) []targets.Target {
+	bounds := []targets.Target{{}}
+	if r.Parent != nil {
+		bounds = r.Parent.scope
+	}
+	if len(r.Targets) == 0 {
+		return bounds
+	}
+	var found []targets.Target
+	for _, target := range r.Targets {
+		within := func(b targets.Target) bool { return targets.Contains(b, target) }
+		n := len(found)
+		for _, b := range bounds {
+			if !slices.ContainsFunc(bounds, within) && targets.Contains(target, b) {
+				found = append(found, b)
+			}
+		}
+		if len(found) == n {
+			found = append(found, target)
+		}
+	}
+	return found
+}
+
+// Lend lets others have the lease l until Resume. If l waits to be resumed, it waits no more. Lend returns
+// the leases that are granted now. l must have been granted before.
+func (t *Table) Lend(l *Lease) []*Lease { return t.leave(l, lent) }
+
+// End gives l back, or withdraws its request. It returns the leases that are granted now.
+func (t *Table) End(l *Lease) []*Lease { return t.leave(l, ended) }
+
+// Resume asks for a lease that was lent. It keeps its place among the requests. [Lease.Held] says whether it
+// is granted at once.
+func (t *Table) Resume(l *Lease) {
+	switch {
+	case l.state != lent:
+	case l.effect == targets.None:
+		l.state = held
+	case t.wait(l):
+		l.state = waiting
+		t.waiting[l.effect].add(l)
+	default:
+		l.state = held
+		t.held[l.effect].add(l)
+	}
+}
+
+// wait lets l wait for one that is in its way. It returns false if there is none.
+func (t *Table) wait(l *Lease) bool {
+	if l.on = t.blocker(l); l.on != nil {
+		l.on.behind = append(l.on.behind, l)
+	}
+	return l.on != nil
+}
+
+// leave takes l out of the table in the state next, and returns those that are granted because of that.
+func (t *Table) leave(l *Lease, next state) (granted []*Lease) {
+	before := l.state
+	if l.state = max(next, before); before > held || l.effect == targets.None {
+		return nil
+	}
+	if before == waiting {
+		t.waiting[l.effect].remove(l)
+		l.on.behind = slices.DeleteFunc(l.on.behind, func(o *Lease) bool { return o == l })
+		l.on = nil
+	} else {
+		t.held[l.effect].remove(l)
+	}
+	behind := l.behind
+	l.behind = nil
+	slices.SortFunc(behind, first)
+	for _, w := range behind {
+		if !t.wait(w) {
+			t.waiting[w.effect].remove(w)
+			w.state = held
+			t.held[w.effect].add(w)
+			granted = append(granted, w)
+		}
+	}
+	return granted
+}
+
+// blocker returns a lease that l has to wait for, or nil. It prefers the last of those that wait: of many that wait
+// for the same path each then waits for the one before it, and only one is looked at when a lease ends.
+func (t *Table) blocker(l *Lease) *Lease {
+	var last *Lease
+	for _, e := range conflicting[l.effect] {
+		if b := t.waiting[e].last(t, l); b != nil {
+			last = later(last, b)
+		}
+	}
+	if last != nil {
+		return last
+	}
+	for _, e := range conflicting[l.effect] {
+		if b := t.held[e].any(t, l); b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// counts reports whether a and b keep each other waiting if they conflict.
+func counts(a, b *Lease) bool {
+	return (a.group == "" || a.group != b.group) && !a.under(b) && !b.under(a)
+}
+
+// under reports whether l is the lease top, or that of a descendant.
+func (l *Lease) under(top *Lease) bool {
+	for l.depth > top.depth {
+		l = l.parent
+	}
+	return l == top
+}
+
+func first(a, b *Lease) int { return cmp.Compare(a.asked, b.asked) }
+
+// ordered returns the list of s that l belongs to.
+func (s *set) ordered(l *Lease) *[]*Lease {
+	if l.wild {
+		return &s.wild
+	}
+	return &s.narrow
+}
+
+func (s *set) add(l *Lease) {
+	list := s.ordered(l)
+	at, _ := slices.BinarySearchFunc(*list, l, first)
+	*list = slices.Insert(*list, at, l)
+	if !l.wild {
+		for _, target := range l.scope {
+			l.refs = append(l.refs, s.paths.Add(target, l))
+		}
+	}
+}
+
+func (s *set) remove(l *Lease) {
+	list := s.ordered(l)
+	at, _ := slices.BinarySearchFunc(*list, l, first)
+	*list = slices.Delete(*list, at, at+1)
+	for _, ref := range l.refs {
+		s.paths.Remove(ref)
+	}
+	l.refs = l.refs[:0]
+}
+
+// last returns the last lease of s that was asked for before l and conflicts with it.
+func (s *set) last(t *Table, l *Lease) (last *Lease) {
+	lists := [][]*Lease{s.wild}
+	if l.wild {
+		lists = append(lists, s.narrow)
+	}
+	for _, list := range lists {
+		at, _ := slices.BinarySearchFunc(list, l, first)
+		for ; at > 0; at-- {
+			if b := list[at-1]; counts(b, l) {
+				last = later(last, b)
+				break
+			}
+		}
+	}
+	if l.wild {
+		return last
+	}
+	at, _ := slices.BinarySearchFunc(s.narrow, l, first)
+	for k := at; k > max(at-nearest, 0); k-- {
+		if b := s.narrow[k-1]; counts(b, l) && b.touches(l) {
+			return later(last, b)
+		}
+	}
+	if at <= nearest {
+		return last
+	}
+	for _, b := range s.overlapping(t, l) {
+		if b.asked < l.asked && counts(b, l) {
+			last = later(last, b)
+		}
+	}
+	return last
+}
+
+// nearest is how many leases are looked at one by one before the index is asked. In a queue for one path, the lease
+// before it is the one.
+const nearest = 8
+
+// touches reports whether l and other have a path in common.
+func (l *Lease) touches(other *Lease) bool {
+	return slices.ContainsFunc(l.scope, func(a targets.Target) bool {
+		return slices.ContainsFunc(other.scope, func(b targets.Target) bool { return targets.Overlap(a, b) })
+	})
+}
+
+// later returns the lease that was asked for later. a may be nil.
+func later(a, b *Lease) *Lease {
+	if a == nil || b.asked > a.asked {
+		return b
+	}
+	return a
+}
+
+// any returns a lease of s that conflicts with l.
+func (s *set) any(t *Table, l *Lease) *Lease {
+	lists := [][]*Lease{s.wild}
+	if l.wild {
+		lists = append(lists, s.narrow)
+	}
+	for _, list := range append(lists, s.overlapping(t, l)) {
+		for _, b := range list {
+			if counts(b, l) {
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// overlapping returns the leases of s that have a path in common with l, without those that may touch anything. If l
+// itself may touch anything, it returns none: that is all of them.
+// The result is valid until the next call.
+func (s *set) overlapping(t *Table, l *Lease) []*Lease {
+	if l.wild || len(s.narrow) == 0 {
+		return nil
+	}
+	t.found = t.found[:0]
+	for _, target := range l.scope {
+		t.refs = s.paths.Overlapping(target, t.refs[:0])
+		for _, ref := range t.refs {
+			_, b := s.paths.At(ref)
+			t.found = append(t.found, b)
+		}
+	}
+	return t.found
+}

@@ -1,0 +1,164 @@
+// Package needs puts the results of tasks into the task that needs them.
+//
+// In the text of a task, {{id.output}} and {{id.structured.field}} name the result of another task. The text keeps a
+// short reference, and the result itself becomes a part of the context: what another agent has written is no part of
+// what the task asks for. A result is put in as it is, also if it has such places itself.
+package needs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"qq/pkg/supervisor/plan/reference"
+	"qq/pkg/task"
+)
+
+// Check returns what is wrong with what the tasks of a batch name of each other, or nil. In a task that needs nothing,
+// a name that no task has is no reference.
+func Check(tasks ...task.Task) error {
+	for i, t := range tasks {
+		for _, use := range reference.Find(t.Text) {
+			known := slices.ContainsFunc(tasks, func(o task.Task) bool { return o.ID == use.ID })
+			if slices.Contains(t.Needs, use.ID) || len(t.Needs) == 0 && !known {
+				continue
+			}
+			id := task.Shorten(use.ID, 40)
+			return &task.Error{
+				Status:  task.Misused,
+				Problem: fmt.Sprintf("task %d uses the result of %q, which is not in its needs", i+1, id),
+				Hint:    fmt.Sprintf("add %q to its needs", id),
+			}
+		}
+	}
+	return nil
+}
+
+// Deprive gives a result to each task that needs one that is not run. results are those of tasks; the ones that are
+// known have a status, and are no successes.
+func Deprive(tasks []task.Task, results []task.Result) {
+	lost := map[string]bool{}
+	for again := true; again; {
+		again = false
+		for i, t := range tasks {
+			if results[i].Status == "" {
+				at := slices.IndexFunc(t.Needs, func(id string) bool { return lost[id] })
+				if at < 0 {
+					continue
+				}
+				results[i] = t.Ended(task.Skipped, fmt.Sprintf("needs %s, which is not run", t.Needs[at]))
+			}
+			if t.ID != "" && !lost[t.ID] {
+				lost[t.ID], again = true, true
+			}
+		}
+	}
+}
+
+// Fill returns t with the results that it needs, given in the order of its Needs. A part of a structured result has at
+// most limit characters; 0 means any number. The error says that a part is not there.
+func Fill(t task.Task, results []task.Result, limit int) (task.Task, error) {
+	if len(t.Needs) == 0 {
+		return t, nil
+	}
+	if len(results) < len(t.Needs) {
+		return t, &task.Error{
+			Status: task.Misused, Problem: "the task needs others, and is started without them",
+			Hint: "give it to an agent with the tasks that it needs, in one call",
+		}
+	}
+	t.Needed = digest(results)
+	var text, context strings.Builder
+	context.WriteString(t.Context)
+	last := 0
+	given := map[string]bool{}
+	for _, use := range reference.Find(t.Text) {
+		at := slices.IndexFunc(results, func(r task.Result) bool { return r.ID == use.ID })
+		if at < 0 {
+			continue // see Check
+		}
+		r := results[at]
+		name, content := "output of "+use.ID, r.Output
+		if use.Field != "" {
+			name = use.Field + " of " + use.ID
+			var err error
+			if content, err = field(r, use.Field); err != nil {
+				return t, err
+			}
+			content = cut(content, limit)
+		}
+		text.WriteString(t.Text[last:use.Start] + "[" + name + "]")
+		last = use.End
+		if given[name] {
+			continue
+		}
+		given[name] = true
+		if context.Len() > 0 {
+			context.WriteString("\n\n")
+		}
+		context.WriteString("[" + name + "]:\n" + content)
+	}
+	t.Text, t.Context = text.String()+t.Text[last:], context.String()
+	return t, nil
+}
+
+// field returns the part of a structured result that path names: a.b is b of a, and a.0 the first of a list.
+func field(r task.Result, path string) (string, error) {
+	var value any
+	d := json.NewDecoder(bytes.NewReader(r.Structured))
+	d.UseNumber()
+	ok := d.Decode(&value) == nil
+	for name := range strings.SplitSeq(path, ".") {
+		switch in := value.(type) {
+		case map[string]any:
+			value, ok = in[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if ok = err == nil && i >= 0 && i < len(in); ok {
+				value = in[i]
+			}
+		default:
+			ok = false
+		}
+		if !ok {
+			return "", &task.Error{
+				Status:  task.Misused,
+				Problem: fmt.Sprintf("the structured result of %q has no field %q", r.ID, task.Shorten(path, 40)),
+				Hint:    "give that task a schema that requires the field, or use {{" + r.ID + ".output}}",
+			}
+		}
+	}
+	if text, ok := value.(string); ok {
+		return text, nil
+	}
+	text, err := json.Marshal(value)
+	return string(text), err
+}
+
+// cut returns text without its middle if it has more than limit characters.
+func cut(text string, limit int) string {
+	n := utf8.RuneCountInString(text)
+	if limit <= 0 || n <= limit {
+		return text
+	}
+	runes := []rune(text)
+	head := (limit + 1) / 2
+	note := fmt.Sprintf("\n[Output truncated at %d chars]\n[%d characters left out]\n", limit, n-limit)
+	return string(runes[:head]) + note +
+		string(runes[n-(limit-head):])
+}
+
+// digest returns a hash of the results: other results make it another task.
+func digest(results []task.Result) string {
+	h := sha256.New()
+	for _, r := range results {
+		fmt.Fprintf(h, "%s %d:%s %d:%s", r.Status, len(r.Output), r.Output, len(r.Structured), r.Structured)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

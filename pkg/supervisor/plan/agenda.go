@@ -1,0 +1,219 @@
+package plan
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"qq/pkg/task"
+)
+
+// Agenda is a planned batch at work: its tasks that have not started, and the results that they need. Several
+// goroutines may use it at once.
+type Agenda struct {
+	tasks []task.Task
+
+	mu      sync.Mutex
+	queue   *Queue
+	gone    []bool              // it ended, or waits no more: see Release
+	left    int                 // tasks that are not gone
+	open    []int               // how many tasks that are not gone need its result
+	results map[int]task.Result // that are still needed
+	all     bool                // nobody waits any more
+}
+
+// Agenda reads all tasks, to be started as the plan says. They are those that were planned.
+func (p *Plan) Agenda(tasks iter.Seq2[task.Task, error]) (*Agenda, error) {
+	n := p.Len()
+	a := &Agenda{
+		queue: p.Queue(), gone: make([]bool, n), left: n, open: make([]int, n), results: map[int]task.Result{},
+	}
+	for t, err := range tasks {
+		if err != nil {
+			return nil, err
+		}
+		a.tasks = append(a.tasks, t)
+	}
+	if len(a.tasks) != n {
+		return nil, fmt.Errorf("%d tasks were planned, and %d are there", n, len(a.tasks))
+	}
+	for _, needs := range p.needs {
+		for _, on := range needs {
+			a.open[on]++
+		}
+	}
+	return a, nil
+}
+
+// Next takes the task that comes next. ok is false if none can start now.
+func (a *Agenda) Next() (i int, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.all {
+		i, ok = a.queue.Next()
+	} else {
+		i = slices.Index(a.gone, false)
+		ok = i >= 0
+	}
+	if ok {
+		a.gone[i] = true
+		a.left--
+	}
+	return i, ok
+}
+
+// Task returns the task at index i.
+func (a *Agenda) Task(i int) task.Task { return a.tasks[i] }
+
+// Return puts back a task that Next took and that did not start.
+func (a *Agenda) Return(i int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gone[i] = false
+	a.left++
+	a.queue.Return(i)
+}
+
+// Left reports whether there are tasks for Next, now or later.
+func (a *Agenda) Left() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.left > 0
+}
+
+// Release ends all waits: from now on Next takes any task, because none will start.
+func (a *Agenda) Release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = true
+}
+
+// Err returns nil: the tasks have all been read.
+func (a *Agenda) Err() error { return nil }
+
+// Needed returns the results that the task at index i needs, in the order in which it names them. After Release some
+// may not be there.
+func (a *Agenda) Needed(i int) (results []task.Result) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, on := range a.queue.plan.needs[i] {
+		if r, ok := a.results[int(on)]; ok {
+			results = append(results, r)
+		}
+	}
+	return results
+}
+
+// End says that the task at index i has ended with r, and all that it started is gone, or that it is not started. It
+// returns the results of those that are skipped because of that; after Release there are none. Only the first call for
+// a task counts.
+func (a *Agenda) End(i int, r task.Result) (skipped []task.Result) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.queue.state[i] == ended {
+		return nil
+	}
+	if a.open[i] > 0 {
+		a.results[i] = task.Result{ID: a.tasks[i].ID, Status: r.Status, Output: r.Output, Structured: r.Structured}
+	}
+	for _, s := range a.queue.End(i, r.Status == task.Completed) {
+		if !a.gone[s.Index] && !a.all {
+			a.gone[s.Index] = true
+			a.left--
+			skip := a.tasks[s.Index].Ended(task.Skipped, s.because(r.Status))
+			skip.Index = s.Index
+			skipped = append(skipped, skip)
+		}
+		a.collected(s.Index)
+	}
+	a.collected(i)
+	return skipped
+}
+
+// collected says that the task at index i needs no results any more.
+func (a *Agenda) collected(i int) {
+	for _, on := range a.queue.plan.needs[i] {
+		if a.open[on]--; a.open[on] == 0 {
+			delete(a.results, int(on))
+		}
+	}
+}
+
+// because returns why the task is skipped: the first of the chain ended with that status.
+func (s Skip) because(status task.Status) string {
+	names := slices.Clone(s.Chain)
+	slices.Reverse(names)
+	how := "failed"
+	switch status {
+	case task.Failed:
+	case task.Cancelled:
+		how = "was cancelled"
+	default:
+		how = fmt.Sprintf("failed (%s)", status)
+	}
+	return "needs " + strings.Join(names, ", which needs ") + ", which " + how
+}
+
+// Stream is a batch that is not planned: its tasks start in the order in which they are read, and none waits for
+// another. Only one goroutine may use it at a time.
+type Stream struct {
+	next     func() (task.Task, error, bool)
+	read     int       // tasks that were read
+	last     task.Task // that was read
+	returned []int     // tasks that were read and have not started, in order
+	err      error
+	done     bool
+}
+
+// Read returns the tasks of a stream. The caller must call stop at last.
+func Read(tasks iter.Seq2[task.Task, error]) (s *Stream, stop func()) {
+	s = &Stream{}
+	s.next, stop = iter.Pull2(tasks)
+	return s, stop
+}
+
+// Next takes the task that comes next. ok is false at the end.
+func (s *Stream) Next() (i int, ok bool) {
+	if len(s.returned) > 0 {
+		i = s.returned[0]
+		s.returned = s.returned[1:]
+		return i, true
+	}
+	if s.done {
+		return 0, false
+	}
+	t, err, ok := s.next()
+	if err != nil || !ok {
+		s.done, s.err = true, err
+		return 0, false
+	}
+	s.last = t
+	s.read++
+	return s.read - 1, true
+}
+
+// Return puts back a task that Next took and that did not start.
+func (s *Stream) Return(i int) {
+	at, _ := slices.BinarySearch(s.returned, i)
+	s.returned = slices.Insert(s.returned, at, i)
+}
+
+// Task returns the task at index i, if Next has just read it.
+func (s *Stream) Task(int) task.Task { return s.last }
+
+// Left reports whether there may be tasks for Next.
+func (s *Stream) Left() bool { return len(s.returned) > 0 || !s.done }
+
+// Err returns why the stream has ended early.
+func (s *Stream) Err() error { return s.err }
+
+// Release does nothing: no task waits.
+func (s *Stream) Release() {}
+
+// Needed returns nil: what a task needs has to be planned.
+func (s *Stream) Needed(int) []task.Result { return nil }
+
+// End does nothing: no task waits.
+func (s *Stream) End(int, task.Result) []task.Result { return nil }
