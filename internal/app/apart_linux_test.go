@@ -320,6 +320,19 @@ func TestApartOrder(t *testing.T) {
 	assert.Less(t, r[1].DurationMS, int64(1400), "it does not wait for the slow one")
 }
 
+// TestApartNoDeadlock: a task that waits to be joined lends its lease. A child of a task before it may need that.
+func TestApartNoDeadlock(t *testing.T) {
+	w := newTree(t)
+	e, r := w.isolated("overlay", []map[string]any{
+		{"task": commandTask("sleep 1") + "\n" + delegateTask(commandTask("echo child > child"))},
+		{"task": commandTask("echo two > two")},
+		{"task": delegateTask(commandTask("echo three > three")), "agent": "default"},
+	}, "-j", "3", "--timeout", "30")
+	assert.Zero(t, e.code, e.errors)
+	assert.Equal(t, "child\ntwo\nthree\n", w.sh("cat child two three"))
+	assert.Less(t, r[0].DurationMS, int64(20_000))
+}
+
 // TestApartFullDisk: with no room for copies nothing is started; if the disk fills up meanwhile, nothing is joined. The
 // folder stays as it is to the bit.
 func TestApartFullDisk(t *testing.T) {
