@@ -108,8 +108,10 @@ func (w *world) noCopies() {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	require.NoError(w.t, err)
 	assert.NotContains(w.t, string(mounts), w.dir)
-	temps, _ := filepath.Glob(filepath.Join(w.dir, ".qq-join-*"))
-	assert.Empty(w.t, temps)
+	for _, left := range []string{".qq-join-*", ".git/worktrees", ".git/*.unlisted"} {
+		files, _ := filepath.Glob(filepath.Join(w.dir, left))
+		assert.Empty(w.t, files)
+	}
 	if _, err := os.Stat(filepath.Join(w.dir, ".git")); err == nil {
 		assert.Equal(w.t, 2, strings.Count(w.sh("git worktree list; git branch --format='%(refname)'"), "\n"))
 	}
@@ -316,4 +318,50 @@ func TestApartOrder(t *testing.T) {
 	}, "-j", "2")
 	assert.Equal(t, task.Completed, r[1].Status)
 	assert.Less(t, r[1].DurationMS, int64(1400), "it does not wait for the slow one")
+}
+
+// TestApartNoDeadlock: a task that waits to be joined lends its lease. A child of a task before it may need that.
+func TestApartNoDeadlock(t *testing.T) {
+	w := newTree(t)
+	e, r := w.isolated("overlay", []map[string]any{
+		{"task": commandTask("sleep 1") + "\n" + delegateTask(commandTask("echo child > child"))},
+		{"task": commandTask("echo two > two")},
+		{"task": delegateTask(commandTask("echo three > three")), "agent": "default"},
+	}, "-j", "3", "--timeout", "30")
+	assert.Zero(t, e.code, e.errors)
+	assert.Equal(t, "child\ntwo\nthree\n", w.sh("cat child two three"))
+	assert.Less(t, r[0].DurationMS, int64(20_000))
+}
+
+// TestApartFullDisk: with no room for copies nothing is started; if the disk fills up meanwhile, nothing is joined. The
+// folder stays as it is to the bit.
+func TestApartFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a disk")
+	}
+	if out, err := exec.CommandContext(t.Context(), "unshare", "-m", "true").CombinedOutput(); err != nil {
+		t.Skip(string(out))
+	}
+	w := newTree(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Join(w.home, "bin"), 0o700))
+	require.NoError(t, os.Symlink(self, filepath.Join(w.home, "bin/qq")))
+	copies := filepath.Join(w.home, "qq/copies")
+	require.NoError(t, os.MkdirAll(copies, 0o700))
+	file := w.tasksFile(map[string]any{"task": commandTask("head -c 3000000 /dev/zero > big")})
+	const look = "find . -printf '%p %m %T@ %C@\\n' | sort; sha256sum .git/index src/*"
+	before := w.sh(look)
+	for _, c := range []struct{ disk, at, want string }{
+		{"nr_inodes=2", copies, "make a folder for copies: .*no space left"},
+		{"size=1m", copies, "No space left on device"},
+	} {
+		script := "mount -t tmpfs -o " + c.disk + " none " + c.at + " && cd " + w.dir + " && exec " + w.home +
+			"/bin/qq batch -a coder --isolate overlay --no-bar --output-format json " + file
+		cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", script)
+		cmd.Env = append(w.env, "QQ_FAULT_WAIT=1")
+		out, _ := cmd.CombinedOutput()
+		assert.Regexp(t, c.want, string(out))
+		assert.Equal(t, before, w.sh(look))
+	}
 }

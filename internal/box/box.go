@@ -309,13 +309,18 @@ func (b *Box) rules() sandbox.Rules {
 	if at < 0 || b.Open == nil {
 		return r
 	}
-	r.Write = slices.Delete(r.Write, at, at+1)
+	r.Write, r.Files = slices.Delete(r.Write, at, at+1), nil
 	dir := b.Dir
 	if b.Overlay != nil { // as the commands see it
 		dir = fmt.Sprintf("/proc/self/fd/%d", b.Overlay.File.Fd()) + strings.TrimPrefix(dir, b.Overlay.Dir)
 	}
 	for _, name := range b.Open.Open(dir) {
-		r.Write = append(r.Write, filepath.Join(b.Dir, filepath.FromSlash(name)))
+		path := filepath.Join(b.Dir, filepath.FromSlash(name))
+		if info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name))); err == nil && info.IsDir() {
+			r.Write = append(r.Write, path)
+		} else {
+			r.Files = append(r.Files, path)
+		}
 	}
 	return r
 }

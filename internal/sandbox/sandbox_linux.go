@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -159,12 +160,12 @@ func ruleset(s Support, r Rules, process bool) (fd int, err error) {
 			unix.Close(fd)
 		}
 	}()
-	for _, dir := range r.Write {
+	for i, dir := range slices.Concat(r.Write, r.Files) {
 		if !filepath.IsAbs(dir) {
 			return -1, fmt.Errorf("writable folder %q: the path is not absolute", dir)
 		}
 		kind, rights := uint32(unix.S_IFDIR), s.writes()&^(nodes|ll.AccessFSIoctlDev)
-		if info, err := os.Lstat(dir); err == nil && info.Mode().IsRegular() {
+		if i >= len(r.Write) {
 			kind, rights = unix.S_IFREG, rights&(ll.AccessFSWriteFile|ll.AccessFSTruncate)
 		}
 		if r.Real {

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -138,8 +137,8 @@ func TestSandboxInSandbox(t *testing.T) {
 
 func TestRulesThatAreWrong(t *testing.T) {
 	needs(t, abiTruncate)
-	file := filepath.Join(t.TempDir(), "pipe") // a regular file may be written
-	require.NoError(t, syscall.Mkfifo(file, 0o600))
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for dir, want := range map[string]string{
 		"relative":       `writable folder "relative": the path is not absolute`,
 		"":               `writable folder "": the path is not absolute`,
@@ -176,4 +175,25 @@ func TestFolderByLink(t *testing.T) {
 	assert.Contains(t, string(out), "link/canary")
 	assert.Equal(t, before, look(t, outside))
 	succeeds(t, script(free, r, `test -f "$IN/new" && test -L "$LINK"`, entries...))
+}
+
+// TestSingleFile: a file can be written and cut, but not replaced, removed or renamed, and nothing is made next to it.
+func TestSingleFile(t *testing.T) {
+	needs(t, abiTruncate)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, []byte("long before\n"), 0o600))
+	r := Rules{Files: []string{file}, Real: true}
+	out, err := script(wrapped, r, `echo new > "$F"; rm "$F"; mv "$F" "$F.x"; echo x > "$F.y"; cp "$F" "$F.z"; true`,
+		"F="+file).CombinedOutput()
+	require.NoError(t, err, string(out))
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "new\n", string(text))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, entries, 1, string(out))
+	out, err = script(wrapped, Rules{Files: []string{dir}}, "echo ran").CombinedOutput()
+	require.Error(t, err)
+	assert.Contains(t, string(out), "not a directory")
 }

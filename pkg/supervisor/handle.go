@@ -82,6 +82,13 @@ func (h *handle) Settle(f func(changed []string)) {
 	h.queue(func() { f(h.changed.Take()) })
 }
 
+// Await runs wait, in which the agent that Settle is called for waits for other jobs. They can use its lease.
+func (h *handle) Await(wait func()) {
+	h.exec.lease.Lend()
+	wait()
+	_ = h.exec.lease.Resume(h.exec.ctx) // fails only when the agent is being ended
+}
+
 // parent returns the handle of the agent that started this one. It is nil for job zero and for a
 // task of a batch, which no agent started.
 func (h *handle) parent() *handle {

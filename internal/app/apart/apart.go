@@ -30,6 +30,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"qq/internal/isolate"
 	"qq/internal/sandbox"
@@ -75,7 +76,8 @@ type Trees struct {
 	trees    map[string]*isolate.Tree
 	places   map[string]*place // by execution id
 	removing sync.WaitGroup
-	batch    *order // nil if the run is no batch
+	made     atomic.Int64 // copies, for their names
+	batch    *order       // nil if the run is no batch
 }
 
 // place is where a job works.

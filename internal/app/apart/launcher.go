@@ -33,6 +33,8 @@ type settler interface {
 	// Settle ends what the agent started and runs f. While f runs, others use the slot of the agent. changed are the
 	// files that its descendants said they changed, relative to its working directory.
 	Settle(f func(changed []string))
+	// Await runs wait in f. Meanwhile others use the lease of the agent.
+	Await(wait func())
 }
 
 // Stage implements supervisor.Stager. A copy is made when the task starts, so that it has what others wrote until then.
@@ -56,7 +58,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 	if l.batch != nil && job.BatchID != "" {
 		l.batch.begin(job.Index)
 	}
-	in, err := l.copy(ctx, fmt.Sprintf("%s-%d", job.ExecutionID, job.Attempt), l.dir(job))
+	in, err := l.copy(ctx, fmt.Sprintf("%s-%d", job.ExecutionID, l.made.Add(1)), l.dir(job))
 	if err != nil {
 		r := job.Fail(err)
 		r.Hindered = task.MachineFault(err)
@@ -69,7 +71,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		return r
 	}
 	s.Settle(func(changed []string) {
-		l.finish(&r, job, in, append(changed, r.ChangedFiles...))
+		l.finish(&r, job, in, s, append(changed, r.ChangedFiles...))
 		l.remove(in)
 	})
 	return r
@@ -98,7 +100,7 @@ func (t *Trees) moved(job task.Job, in *place) task.Job {
 
 // finish joins what a task changed, or keeps it, and completes the result. said are the files that agents said they
 // changed, with their tools.
-func (l launcher) finish(r *task.Result, job task.Job, in *place, said []string) {
+func (l launcher) finish(r *task.Result, job task.Job, in *place, s settler, said []string) {
 	r.ChangedFiles = nil
 	ctx := context.Background() // a completed task is joined also when the run is to end
 	patch, err := in.Patch(ctx)
@@ -130,7 +132,7 @@ func (l launcher) finish(r *task.Result, job task.Job, in *place, said []string)
 	l.hold(r, patch, in, said, below)
 	if len(changes.Outside(job.Targets, files(patch, below))) > 0 || len(job.Targets) == 0 {
 		if l.batch != nil && job.BatchID != "" {
-			l.batch.wait(job.Index)
+			s.Await(func() { l.batch.wait(job.Index) })
 		}
 	}
 	out, err := in.tree.Join(ctx, patch)

@@ -1,7 +1,7 @@
 // Package worktree copies what a repository of git has checked out to worktrees of their own.
 //
 // A checkout may come from anybody. So git runs without its hooks, monitors, pagers and transports, with the folders of
-// the repository named, and only for what starts no filter: to make an empty worktree, to read the index and to list
+// the repository named, and only for what starts no filter: to find the commit, to read it into an index and to list
 // files. What is in the files is copied without git: a worktree has the bytes of the checkout, with all that is not
 // committed. Files that git ignores are copied only if a pattern in .worktreeinclude matches them.
 //
@@ -229,13 +229,36 @@ func split(out []byte) []string {
 }
 
 // Add makes a worktree in folder, which does not exist. The name of the folder must be one that no worktree has. Only
-// one process at a time may add a worktree to a repository.
+// one process at a time may add a worktree to a repository. What git notes about the worktree appears at once: if git
+// finds a part of it, because this process was killed, it fails in the checkout of the person.
 func (r *Repository) Add(ctx context.Context, folder string) (*Manifest, error) {
-	// git makes an empty worktree: it runs no filter, and --no-track is only for branches.
-	if _, err := r.run(ctx, nil, "worktree", "add", "--detach", "--no-checkout", folder, "HEAD"); err != nil {
+	head, err := r.run(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+	if err != nil {
+		return nil, fmt.Errorf("the repository has no commit (HEAD): %w", err)
+	}
+	if _, err := os.Lstat(filepath.Join(r.Common, "reftable")); err == nil {
+		return nil, errors.New("the repository keeps its references in a reftable")
+	}
+	name := filepath.Base(folder)
+	own, beside := filepath.Join(r.Common, "worktrees", name), filepath.Join(r.Common, name+unlisted)
+	for _, dir := range []string{folder, filepath.Dir(own), beside} {
+		if err := os.Mkdir(dir, 0o755); err != nil && (dir != filepath.Dir(own) || !errors.Is(err, fs.ErrExist)) {
+			return nil, err
+		}
+	}
+	for file, text := range map[string]string{
+		filepath.Join(folder, ".git"):      "gitdir: " + own,
+		filepath.Join(beside, "gitdir"):    filepath.Join(folder, ".git"),
+		filepath.Join(beside, "commondir"): "../..",
+		filepath.Join(beside, "HEAD"):      string(bytes.TrimSpace(head)),
+	} {
+		if err := os.WriteFile(file, []byte(text+"\n"), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.Rename(beside, own); err != nil {
 		return nil, err
 	}
-	own := filepath.Join(r.Common, "worktrees", filepath.Base(folder))
 	if _, err := r.runIn(ctx, own, folder, nil, "read-tree", "HEAD"); err != nil {
 		return nil, err
 	}
@@ -246,14 +269,23 @@ func (r *Repository) Add(ctx context.Context, folder string) (*Manifest, error) 
 	return duplicate(ctx, r.Top, folder, names)
 }
 
+// unlisted ends the name that the folder of git for a worktree has while it is made or removed.
+const unlisted = ".unlisted"
+
 // Remove removes what git notes about the worktree with that name in the folder common of a repository. The worktree
 // need not be complete, and its folder is removed by the caller.
 func Remove(common, name string) error {
 	if name == "" || strings.Contains(name, "/") {
 		return fmt.Errorf("%q is no name of a worktree", name)
 	}
-	all := filepath.Join(common, "worktrees")
-	if err := os.RemoveAll(filepath.Join(all, name)); err != nil {
+	all, beside := filepath.Join(common, "worktrees"), filepath.Join(common, name+unlisted)
+	if err := os.RemoveAll(beside); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(all, name), beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.RemoveAll(beside); err != nil {
 		return err
 	}
 	// As git does: the folder goes with the last worktree.
