@@ -22,7 +22,6 @@ import (
 	"qq/internal/app/gates"
 	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
-	"qq/internal/app/outline"
 	"qq/internal/app/reread"
 	"qq/internal/app/scope"
 	"qq/internal/app/scratch"
@@ -110,7 +109,7 @@ type wiring struct {
 	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
 	children remote.Children        // which ask for their commands to be started
 
-	*outline.Outliner // of the tasks of a batch
+	*scope.Paths // real ones, of what tasks touch
 
 	oneProcessor bool // children start with GOMAXPROCS=1
 }
@@ -131,7 +130,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
 	w.models.Keys = w.keys
 	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
-	w.Outliner = outline.New(cfg.Agents, scope.New(cfg.Dir), cfg.ReadOnly, cfg.Policy.Denied())
+	w.Paths = scope.New(cfg.Dir)
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
 		OnQuota: bounds.OnQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
@@ -164,7 +163,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Launcher: launcher.New(w.apart.Launcher(staffing.Telling{Stager: w.launcher, Desk: w.Desk})),
-		Plan:     access.Mode(set.Plan), Paths: w.Paths, Denied: cfg.Policy.Denied(),
+		Plan:     access.Mode(set.Plan), Paths: w.Paths, Copies: w.apart != nil, Denied: cfg.Policy.Denied(),
 		Notes: notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,

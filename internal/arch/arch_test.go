@@ -59,7 +59,7 @@ var floors = [][]string{
 		"internal/approval", "internal/approval/rulefile",
 		"internal/control", "internal/trace", "internal/record", "internal/app/output",
 		"internal/app/folders", "internal/app/keyring", "internal/app/values", "internal/app/batch/foreign",
-		"internal/app/prompt", "internal/app/outline", "internal/app/batch/planned",
+		"internal/app/prompt", "internal/app/batch/planned",
 		"internal/app/checks", "internal/app/strict", "internal/app/batch/report",
 		"internal/models/dialect", "internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",

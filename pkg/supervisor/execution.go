@@ -25,6 +25,7 @@ type execution struct {
 	loan    *limits.Loan
 	lease   *access.Lease // nil if it needs none, or has not asked
 	queues  bool          // it waits for its lease and has not started
+	copied  bool          // it works in a copy of the files, that of its parent or its own
 	time    *limits.Timing
 	limited atomic.Pointer[string] // first reason why its agent could not start a child; nil if there was none
 	ctx     context.Context        // done when the job is to end

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"qq/pkg/supervisor/access"
-	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/lease"
 	"qq/pkg/supervisor/needs"
 	"qq/pkg/supervisor/plan"
@@ -15,32 +14,33 @@ import (
 	"qq/pkg/task"
 )
 
-// touches returns what t can do to files, and which ones. No targets mean any. Without leases nothing counts.
-func (s *Supervisor) touches(t task.Task) (targets.Effect, []targets.Target) {
-	a, err := s.Agent(t.Normalized().Agent)
-	if err != nil || s.leases == nil {
-		return targets.None, nil
+// Planned returns what a plan has to know of t: what its agent can do under its ceiling, and the real paths of its
+// targets. A task of an agent that is not known may do anything.
+func (s *Supervisor) Planned(t task.Task) plan.Task {
+	p := plan.Task{ID: t.ID, Needs: t.Needs, Priority: t.Priority}
+	p.Agent, p.Role, p.Effect = s.agents.Outline(t.Normalized(), s.cfg.ReadOnly, s.cfg.Denied)
+	if len(t.Targets) > 0 && s.cfg.Paths != nil {
+		p.Targets = s.cfg.Paths.Targets(cmp.Or(t.Dir, t.WorkingDir), t.Targets)
 	}
-	c := ceiling.Ceiling{Agent: a, Task: t, ReadOnly: s.cfg.ReadOnly}
-	c.Task.Denied = slices.Concat(t.Denied, s.cfg.Denied)
-	effect := c.Effect()
-	if effect == targets.None || len(t.Targets) == 0 {
-		return effect, nil
-	}
-	return effect, s.cfg.Paths.Targets(cmp.Or(t.Dir, t.WorkingDir), t.Targets)
+	return p
 }
 
 // ask asks for the lease of the job, unless it has done so. group is the same for jobs that are not held apart from
 // each other. wake gets a message if the lease is granted later.
 func (x *execution) ask(group string, wake chan<- struct{}) *access.Lease {
 	if x.lease == nil && x.s.leases != nil {
-		effect, all := x.s.touches(x.job.Task)
+		t := x.s.Planned(x.job.Task)
 		var parent *access.Lease
 		if p := x.parent.exec; p != nil {
-			parent = p.lease
+			parent, x.copied = p.lease, p.copied
+		}
+		if x.s.cfg.Copies && !x.copied && t.Effect == targets.Writes {
+			if x.copied = true; len(t.Targets) == 0 {
+				group = cmp.Or(group, "copies") // each has its own
+			}
 		}
 		x.lease = x.s.leases.Ask(parent, lease.Request{
-			Job: x.job.ExecutionID, Effect: effect, Targets: all, Group: group,
+			Job: x.job.ExecutionID, Effect: t.Effect, Targets: t.Targets, Group: group,
 		}, wake)
 		x.queue(!x.lease.Granted())
 	}
@@ -91,8 +91,7 @@ func (h *handle) plan(tasks []task.Task) (*plan.Plan, error) {
 	}
 	all := make([]plan.Task, len(tasks))
 	for i, t := range tasks {
-		all[i] = plan.Task{ID: t.ID, Agent: t.Agent, Needs: t.Needs, Priority: t.Priority}
-		all[i].Effect, all[i].Targets = h.s.touches(t)
+		all[i] = h.s.Planned(t)
 		if len(all[i].Targets) == 0 && h.exec != nil {
 			all[i].Targets = h.exec.lease.Targets() // what it may touch, it has from its parent
 		}

@@ -78,15 +78,16 @@ func newSite(change func(*Config)) *site {
 func (s *site) enter(job task.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one, own := s.touches(job.Task)
+	one := s.Planned(job.Task)
+	own := one.Targets
 	if len(own) == 0 {
 		own = s.scopes[job.Parent]
 	}
 	s.scopes[job.ExecutionID] = own
 	for _, o := range s.busy {
-		other, _ := s.touches(o.Task)
+		other := s.Planned(o.Task)
 		theirs := s.scopes[o.ExecutionID]
-		if targets.Conflict(one, other) && meet(own, theirs) && !s.related(job, o) {
+		if targets.Conflict(one.Effect, other.Effect) && meet(own, theirs) && !s.related(job, o) {
 			s.wrong = append(s.wrong, job.Text+" and "+o.Text)
 		}
 	}
@@ -237,6 +238,21 @@ func TestDelegatedWithoutTargets(t *testing.T) {
 			assert.Empty(t, s.wrong)
 		})
 	}
+}
+
+// Writers that work in copies of their own are not held apart, but what one of them starts in its copy is.
+func TestDelegatedCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(func(cfg *Config) { cfg.Copies = true })
+		s.Delegate(t.Context(), agents.Agent{}, []task.Task{writer("a"), writer("b"), writer("c")})
+		assert.Equal(t, time.Second, time.Since(s.start))
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(func(cfg *Config) { cfg.Copies = true })
+		s.does["a"] = s.delegates(writer("one"), writer("two"))
+		s.Delegate(t.Context(), agents.Agent{}, []task.Task{writer("a")})
+		assert.Equal(t, time.Second, s.began["two"]-s.began["one"])
+	})
 }
 
 // A reader in a list after a writer of the same file reads the new text, one before it starts at once.

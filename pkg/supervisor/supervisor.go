@@ -111,6 +111,7 @@ type Config struct {
 	Approve  Approvals       // nil allows every call
 	Plan     access.Mode     // which jobs are held apart that may touch the same paths
 	Paths    Paths           // finds these paths; nil holds no jobs apart
+	Copies   bool            // a job that can write, of a parent in no copy, works in a copy of the files
 	Denied   []string        // tools that no agent may use
 	Record   Recorder        // nil keeps nothing
 	Events   *event.Stream   // nil drops events

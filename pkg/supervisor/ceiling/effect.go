@@ -1,10 +1,12 @@
 package ceiling
 
 import (
+	"cmp"
 	"slices"
 
 	"qq/pkg/agents"
 	"qq/pkg/supervisor/targets"
+	"qq/pkg/task"
 )
 
 // Effect returns what the agent itself can do to files: it writes if it has a tool that changes files, runs commands
@@ -35,4 +37,16 @@ func (c Ceiling) Role() string {
 		return agents.Modifying
 	}
 	return agents.Gathering
+}
+
+// Outline returns the agent of t, the role of t and its effect, of which the run allows what it allows any task. An
+// agent that is not known may do anything.
+func (a *Agents) Outline(t task.Task, readOnly bool, denied []string) (agent, role string, effect targets.Effect) {
+	def, err := a.Agent(t.Agent)
+	c := Ceiling{Agent: def, Task: t, ReadOnly: readOnly}
+	c.Task.Denied = slices.Concat(t.Denied, denied)
+	if err != nil {
+		return t.Agent, cmp.Or(t.Role, agents.Modifying), targets.Writes
+	}
+	return def.Name, c.Role(), c.Effect()
 }

@@ -1,4 +1,4 @@
-package outline
+package scope
 
 import (
 	"os"
@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/app/scope"
 	"qq/pkg/agents"
+	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/plan"
 	"qq/pkg/supervisor/targets"
 	"qq/pkg/task"
@@ -21,9 +21,8 @@ func TestPlanned(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "src/app"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "src/a.go"), nil, 0o600))
 	require.NoError(t, os.Symlink("src", filepath.Join(dir, "link")))
-	paths := scope.New(dir)
-	o := New(agents.Load(nil), paths, false, []string{"web_fetch"})
-	assert.Equal(t, dir, o.Root())
+	cfg := supervisor.Config{Agents: agents.Load(nil), Paths: New(dir), Denied: []string{"web_fetch"}}
+	o := supervisor.New(cfg)
 
 	p := o.Planned(task.Task{
 		ID: "x", Agent: "Coder", Targets: []string{"./src//a.go"}, Needs: []string{"y"}, Priority: 3,
@@ -43,7 +42,8 @@ func TestPlanned(t *testing.T) {
 	unknown := o.Planned(task.Task{Agent: "nobody"})
 	assert.Equal(t, targets.Writes, unknown.Effect)
 	assert.Equal(t, agents.Modifying, unknown.Role)
-	assert.Equal(t, targets.Reads, New(agents.Load(nil), paths, true, nil).Planned(task.Task{Agent: "coder"}).Effect)
-	assert.Equal(t, targets.Reads, New(agents.Load(nil), paths, false, []string{"*"}).
-		Planned(task.Task{Agent: "coder"}).Effect)
+	cfg.Denied = []string{"*"}
+	assert.Equal(t, targets.Reads, supervisor.New(cfg).Planned(task.Task{Agent: "coder"}).Effect)
+	cfg.Denied, cfg.ReadOnly = nil, true
+	assert.Equal(t, targets.Reads, supervisor.New(cfg).Planned(task.Task{Agent: "coder"}).Effect)
 }
