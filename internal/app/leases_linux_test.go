@@ -255,3 +255,28 @@ func TestNeeds(t *testing.T) {
 	assert.Contains(t, results[1].Err(), "needs b, which failed")
 	assert.Contains(t, results[2].Err(), "needs c, which needs b, which failed")
 }
+
+// A slow task keeps nobody from starting but those that touch its file: the batch takes hardly longer than the ideal
+// schedule, which is the slow task and its successor in one slot, and the fast ones in the two others.
+func TestSlowTaskBesideFastOnes(t *testing.T) {
+	w, _ := newServedWorld(t, obedient)
+	one := func(name, seconds, file string) task.Task {
+		return task.Task{Text: work(name, seconds, file), Agent: "executor", Targets: []string{file}}
+	}
+	batch := func(all ...task.Task) time.Duration {
+		w.tasks(all...)
+		began := time.Now()
+		e := w.run("batch", "--no-bar", "--auto-approve", "-j", "3", "tasks.jsonl")
+		assert.Zero(t, e.code, e.errors)
+		return time.Since(began)
+	}
+	alone := batch(one("alone", "0", "x"))
+	all := []task.Task{one("slow", "4", "a"), one("next", "1", "a")}
+	for i := range 8 {
+		all = append(all, one(fmt.Sprint("fast", i), "1", fmt.Sprint("f", i)))
+	}
+	took, ideal := batch(all...)-alone, 5*time.Second
+	t.Logf("%.3f of the ideal schedule", took.Seconds()/ideal.Seconds())
+	assert.Less(t, took, ideal*5/4, "with leave for a busy machine; 1.05 on a quiet one")
+	assert.Equal(t, "slow\nnext\n", w.content("a"))
+}
