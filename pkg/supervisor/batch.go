@@ -86,7 +86,7 @@ type batch struct {
 	Batch
 	from    *handle
 	byAgent bool
-	agenda  agenda
+	agenda  plan.Tasks
 	cancel  context.CancelCauseFunc
 	wake    chan struct{} // gets one when a task may start that could not
 	wg      sync.WaitGroup
@@ -157,44 +157,17 @@ func (a *awaited) Done(task.Result) {
 	}
 }
 
-// agenda has the tasks of a batch that have not started: a [plan.Agenda] those of a planned batch, a [plan.Stream]
-// those of any other one.
-type agenda interface {
-	// Next takes the task that comes next. ok is false if none can start now.
-	Next() (i int, ok bool)
-	// Return puts it back. It did not start.
-	Return(i int)
-	// Task returns a task that Next takes for the first time.
-	Task(i int) task.Task
-	// Left reports whether there may be tasks for Next, now or later.
-	Left() bool
-	// Release lets Next take all tasks that are left. None of them will start.
-	Release()
-	// Err returns why not all tasks could be read.
-	Err() error
-	// Needed returns the results that a task needs.
-	Needed(i int) []task.Result
-	// End says that a task has ended, or is not started. It returns the results of tasks that are skipped because of
-	// that.
-	End(i int, r task.Result) []task.Result
-}
-
 func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	b := &batch{Batch: given, from: h, byAgent: byAgent, cancel: cancel, wake: make(chan struct{}, 1)}
 	b.ordered.Spill = given.Spill
-	if given.Plan != nil {
-		all, err := given.Plan.Agenda(given.Tasks)
-		if err != nil {
-			return err
-		}
-		b.agenda = all
-	} else {
-		stream, stop := plan.Read(given.Tasks)
-		defer stop()
-		b.agenda = stream
+	var stop func()
+	var err error
+	if b.agenda, stop, err = plan.Open(given.Plan, given.Tasks); err != nil {
+		return err
 	}
+	defer stop()
 	starting, stopStarting := context.WithCancel(ctx)
 	defer stopStarting()
 	b.stopStarting = stopStarting
@@ -207,7 +180,7 @@ func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 			}
 		})
 	}
-	err := b.feed(ctx, starting)
+	err = b.feed(ctx, starting)
 	stopStarting()
 	b.wg.Wait()
 	return errors.Join(err, b.err, b.broken)

@@ -10,6 +10,39 @@ import (
 	"qq/pkg/task"
 )
 
+// Tasks are the tasks of a batch that have not started: an [Agenda] those of a planned batch, a [Stream] those of any
+// other one.
+type Tasks interface {
+	// Next takes the task that comes next. ok is false if none can start now.
+	Next() (i int, ok bool)
+	// Return puts it back. It did not start.
+	Return(i int)
+	// Task returns a task that Next takes for the first time.
+	Task(i int) task.Task
+	// Left reports whether there may be tasks for Next, now or later.
+	Left() bool
+	// Release lets Next take all tasks that are left. None of them will start.
+	Release()
+	// Err returns why not all tasks could be read.
+	Err() error
+	// Needed returns the results that a task needs.
+	Needed(i int) []task.Result
+	// End says that a task has ended, or is not started. It returns the results of tasks that are skipped because of
+	// that.
+	End(i int, r task.Result) []task.Result
+}
+
+// Open returns the tasks of a batch, to be started as p says, or as they come if p is nil. The caller must call stop
+// at last.
+func Open(p *Plan, tasks iter.Seq2[task.Task, error]) (open Tasks, stop func(), err error) {
+	if p == nil {
+		open, stop = Read(tasks)
+		return open, stop, nil
+	}
+	open, err = p.Agenda(tasks)
+	return open, func() {}, err
+}
+
 // Agenda is a planned batch at work: its tasks that have not started, and the results that they need. Several
 // goroutines may use it at once.
 type Agenda struct {
