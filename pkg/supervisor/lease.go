@@ -34,13 +34,11 @@ func (x *execution) ask(group string, wake chan<- struct{}) *access.Lease {
 		if p := x.parent.exec; p != nil {
 			parent, x.copied = p.lease, p.copied
 		}
-		if x.s.cfg.Copies && !x.copied && t.Effect == targets.Writes {
-			if x.copied = true; len(t.Targets) == 0 {
-				group = cmp.Or(group, "copies") // each has its own
-			}
-		}
+		own := x.s.cfg.Copies && !x.copied && t.Effect == targets.Writes
+		x.copied = x.copied || own
 		x.lease = x.s.leases.Ask(parent, lease.Request{
 			Job: x.job.ExecutionID, Effect: t.Effect, Targets: t.Targets, Group: group,
+			Copy: own && len(t.Targets) == 0, // what tasks say they touch, they do not touch at once
 		}, wake)
 		x.queue(!x.lease.Granted())
 	}

@@ -55,6 +55,8 @@ type site struct {
 	wrong   []string
 	peak    int
 	does    map[string]func(ctx context.Context, job task.Job, p Parent) task.Result
+	// unplanned says that what different tasks of the batch do may meet.
+	unplanned bool
 }
 
 func newSite(change func(*Config)) *site {
@@ -110,7 +112,7 @@ func meet(a, b []targets.Target) bool {
 	})
 }
 
-// related reports whether one of the jobs is above the other.
+// related reports whether one of the jobs is above the other, or both may meet because they belong to different tasks.
 func (s *site) related(a, b task.Job) bool {
 	above := func(id, top string) bool {
 		for id != "" && id != top {
@@ -118,7 +120,14 @@ func (s *site) related(a, b task.Job) bool {
 		}
 		return id == top
 	}
-	return above(a.ExecutionID, b.ExecutionID) || above(b.ExecutionID, a.ExecutionID)
+	top := func(id string) string {
+		for s.parents[id] != "" {
+			id = s.parents[id]
+		}
+		return id
+	}
+	return above(a.ExecutionID, b.ExecutionID) || above(b.ExecutionID, a.ExecutionID) ||
+		s.unplanned && top(a.ExecutionID) != top(b.ExecutionID)
 }
 
 func (s *site) Launch(ctx context.Context, job task.Job, p Parent) task.Result {
@@ -218,6 +227,36 @@ func TestUnplanned(t *testing.T) {
 	}
 }
 
+// What tasks delegate that a person lists without targets runs as the tasks do: at once, but for what one of them
+// delegates. With strict, it runs alone.
+func TestBelowUnplanned(t *testing.T) {
+	for mode, want := range map[access.Mode]time.Duration{
+		access.Auto: 4 * time.Second, access.Off: 3 * time.Second, access.Strict: 20 * time.Second,
+	} {
+		for name, lead := range map[string]func(string, ...string) task.Task{"writers": writer, "readers": reader} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(func(cfg *Config) { cfg.Plan, cfg.Limits.MaxParallel = mode, 20 })
+				var tasks []task.Task
+				for i := range 5 {
+					tasks = append(tasks, lead(fmt.Sprint("lead", i)))
+					s.does[fmt.Sprint("lead", i)] = s.delegates(writer(fmt.Sprint("one", i)), writer(fmt.Sprint("two", i)))
+				}
+				s.unplanned = mode == access.Auto
+				all := &order.Gathered{}
+				require.NoError(t, s.Batch(t.Context(), Batch{ID: "b", Tasks: Tasks(tasks...), Results: all}))
+				if mode != access.Strict {
+					assert.Equal(t, want, time.Since(s.start), "%s %s", mode, name)
+				} else {
+					assert.GreaterOrEqual(t, time.Since(s.start), 10*time.Second, name)
+				}
+				if mode != access.Off {
+					assert.Empty(t, s.wrong)
+				}
+			})
+		}
+	}
+}
+
 // What agents delegate without targets runs alone if it can write, and at once if it cannot.
 func TestDelegatedWithoutTargets(t *testing.T) {
 	for _, row := range []struct {
@@ -252,6 +291,19 @@ func TestDelegatedCopies(t *testing.T) {
 		s.does["a"] = s.delegates(writer("one"), writer("two"))
 		s.Delegate(t.Context(), agents.Agent{}, []task.Task{writer("a")})
 		assert.Equal(t, time.Second, s.began["two"]-s.began["one"])
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(func(cfg *Config) { cfg.Copies = true })
+		s.does["a"], s.does["b"] = s.delegates(writer("one")), s.delegates(writer("two"))
+		s.Delegate(t.Context(), agents.Agent{}, []task.Task{writer("a"), writer("b")})
+		assert.Equal(t, 3*time.Second, time.Since(s.start))
+	})
+	synctest.Test(t, func(t *testing.T) { // a task of a batch, and what another one delegates
+		s := newSite(func(cfg *Config) { cfg.Copies = true })
+		s.does["lead"] = s.delegates(writer("below"))
+		all := &order.Gathered{}
+		require.NoError(t, s.Batch(t.Context(), Batch{ID: "b", Tasks: Tasks(writer("a"), reader("lead")), Results: all}))
+		assert.Equal(t, 3*time.Second, time.Since(s.start))
 	})
 }
 
@@ -735,6 +787,16 @@ func TestRandomTrees(t *testing.T) {
 			tasks := []task.Task{writer("first", "a")}
 			for range 1 + r.IntN(4) {
 				tasks = append(tasks, grow(0))
+			}
+			if r.IntN(3) == 0 { // a batch without a plan
+				s.unplanned = s.cfg.Plan == access.Auto
+				all := &order.Gathered{}
+				assert.NoError(t, s.Batch(t.Context(), Batch{ID: "b", Results: all, Tasks: Tasks(tasks...)}))
+				for _, res := range all.List {
+					assert.True(t, res.Success, res.Err())
+				}
+				assert.Empty(t, s.wrong)
+				return
 			}
 			for _, res := range s.planned(t.Context(), t, Batch{}, tasks...) {
 				assert.True(t, res.Success, res.Err())

@@ -7,6 +7,9 @@
 // An ancestor's lease admits its descendants: the leases of a job and of those below it never conflict.
 // A lease is also no wider than that of the parent, where that can be said.
 //
+// Two leases are also not held apart where their topmost ancestors that differ are in one group, or where each is that
+// of a job in a copy of the files and the copies differ. The descendants of one job are held apart in its copy.
+//
 // A holder lends its lease while it waits for others, and resumes it before it goes on. So only jobs that
 // work hold leases, those wait for nobody, and of those that wait the earliest one is always next:
 // every schedule ends.
@@ -28,8 +31,9 @@ type Request struct {
 	Effect targets.Effect
 	// Targets are what it may touch. None means what its parent may touch, and without a parent anything.
 	Targets []targets.Target
-	// Group is the same for requests that do not count among each other. "" is no group.
+	// Group is the same for requests that do not count among each other, nor do their descendants. "" is no group.
 	Group string
+	Copy  bool // the job and its descendants work in a copy of the files; in that of an ancestor, if it has one
 }
 
 // Lease is what one job may touch.
@@ -40,6 +44,7 @@ type Lease struct {
 	scope  []targets.Target
 	wild   bool // the scope is every path
 	group  string
+	copy   *Lease // of the job that the copy was made for; nil without one
 	depth  int
 	asked  uint64 // its place among all requests
 
@@ -99,7 +104,10 @@ func (t *Table) Ask(r Request) *Lease {
 	l.scope = scope(r)
 	l.wild = slices.ContainsFunc(l.scope, targets.Target.Anything)
 	if r.Parent != nil {
-		l.depth = r.Parent.depth + 1
+		l.depth, l.copy = r.Parent.depth+1, r.Parent.copy
+	}
+	if r.Copy && l.copy == nil {
+		l.copy = l
 	}
 	t.Resume(l)
 	return l
@@ -210,15 +218,22 @@ func (t *Table) blocker(l *Lease) *Lease {
 
 // counts reports whether a and b keep each other waiting if they conflict.
 func counts(a, b *Lease) bool {
-	return (a.group == "" || a.group != b.group) && !a.under(b) && !b.under(a)
-}
-
-// under reports whether l is the lease top, or that of a descendant.
-func (l *Lease) under(top *Lease) bool {
-	for l.depth > top.depth {
-		l = l.parent
+	if a.copy != b.copy && a.copy != nil && b.copy != nil {
+		return false
 	}
-	return l == top
+	for a.depth > b.depth {
+		a = a.parent
+	}
+	for b.depth > a.depth {
+		b = b.parent
+	}
+	if a == b {
+		return false // one is above the other
+	}
+	for a.parent != b.parent {
+		a, b = a.parent, b.parent
+	}
+	return a.group == "" || a.group != b.group
 }
 
 func first(a, b *Lease) int { return cmp.Compare(a.asked, b.asked) }

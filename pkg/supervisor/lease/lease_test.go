@@ -157,8 +157,31 @@ func TestGroup(t *testing.T) {
 	b := table.Ask(Request{Job: "b", Group: "g"})
 	assert.True(t, a.Held() && b.Held(), "they do not count among each other")
 	child := table.Ask(Request{Job: "child", Parent: a})
-	assert.False(t, child.Held(), "b counts for those below a")
-	assert.Equal(t, []string{"child"}, names(table.End(b)))
+	other := table.Ask(Request{Job: "other", Parent: b, Group: "another"})
+	assert.True(t, child.Held() && other.Held(), "nor do those below them")
+	sibling := table.Ask(Request{Job: "sibling", Parent: a})
+	assert.False(t, sibling.Held(), "two below one of them do")
+	outside := table.Ask(Request{Job: "outside"})
+	assert.False(t, outside.Held())
+	assert.Equal(t, []string{"sibling"}, names(table.End(child)))
+}
+
+// What is done in two copies of the files is not held apart, what is done in one of them is.
+func TestCopies(t *testing.T) {
+	var table Table
+	lead := table.Ask(Request{Job: "lead", Effect: targets.Reads})
+	middle := table.Ask(Request{Job: "middle", Parent: lead, Effect: targets.Reads})
+	a := table.Ask(Request{Job: "a", Parent: lead, Copy: true})
+	b := table.Ask(Request{Job: "b", Parent: middle, Copy: true})
+	assert.False(t, a.Held(), "middle reads what a changes at last")
+	table.Lend(middle)
+	assert.True(t, a.Held() && b.Held())
+	one := table.Ask(Request{Job: "one", Parent: a, Copy: true, Targets: paths("x")})
+	two := table.Ask(Request{Job: "two", Parent: b, Targets: paths("x")})
+	assert.True(t, one.Held() && two.Held())
+	three := table.Ask(Request{Job: "three", Parent: b, Copy: true, Targets: paths("x")})
+	assert.False(t, three.Held(), "it works in the copy of b")
+	assert.Equal(t, []string{"three"}, names(table.End(two)))
 }
 
 // job is a job of the model: what it does, step by step.
@@ -181,6 +204,7 @@ type schedule struct {
 	t     *testing.T
 	r     *rand.Rand
 	table Table
+	asks  map[*Lease]Request
 	jobs  []*job // live, in the order in which they asked
 	slots int
 	left  int // jobs that may still be started
@@ -195,8 +219,9 @@ func (s *schedule) start(parent *job) {
 		j.ask.Targets = append(j.ask.Targets, targets.Parse(name, false))
 	}
 	if s.r.IntN(10) == 0 {
-		j.ask.Group = "g"
+		j.ask.Group = []string{"g", "h"}[s.r.IntN(2)]
 	}
+	j.ask.Copy = s.r.IntN(10) == 0
 	for range 1 + s.r.IntN(5) {
 		j.steps = append(j.steps, []step{'w', 'c', 'd', 'p'}[s.r.IntN(4)])
 	}
@@ -205,6 +230,7 @@ func (s *schedule) start(parent *job) {
 		j.ask.Parent = parent.lease
 	}
 	j.lease = s.table.Ask(j.ask)
+	s.asks[j.lease] = j.ask
 	s.jobs = append(s.jobs, j)
 }
 
@@ -270,19 +296,35 @@ func (s *schedule) end(j *job) {
 
 // check compares the table with what it promises, by looking at all pairs.
 func (s *schedule) check() {
+	// line returns l below its ancestors, and where the copy begins that it works in.
+	line := func(l *Lease, asks map[*Lease]Request) (all []*Lease, copied *Lease) {
+		for ; l != nil; l = l.parent {
+			all = append(all, l)
+			if asks[l].Copy {
+				copied = l
+			}
+		}
+		slices.Reverse(all)
+		return all, copied
+	}
 	conflict := func(a, b *Lease) bool {
-		if !targets.Conflict(a.effect, b.effect) || a.group != "" && a.group == b.group {
+		if !targets.Conflict(a.effect, b.effect) {
 			return false
 		}
-		for p := a; p != nil; p = p.parent {
-			if p == b {
-				return false
-			}
+		above, first := line(a, s.asks)
+		other, second := line(b, s.asks)
+		if first != nil && second != nil && first != second {
+			return false
 		}
-		for p := b; p != nil; p = p.parent {
-			if p == a {
-				return false
-			}
+		n := 0
+		for n < len(above) && n < len(other) && above[n] == other[n] {
+			n++
+		}
+		if n == len(above) || n == len(other) {
+			return false
+		}
+		if group := s.asks[above[n]].Group; group != "" && group == s.asks[other[n]].Group {
+			return false
 		}
 		for _, one := range a.scope {
 			if slices.ContainsFunc(b.scope, func(other targets.Target) bool { return targets.Overlap(one, other) }) {
@@ -317,7 +359,7 @@ func TestSchedules(t *testing.T) {
 		seeds = 500
 	}
 	for seed := range seeds {
-		s := &schedule{t: t, r: rand.New(rand.NewPCG(uint64(seed), 1))}
+		s := &schedule{t: t, r: rand.New(rand.NewPCG(uint64(seed), 1)), asks: map[*Lease]Request{}}
 		s.slots, s.left = 1+s.r.IntN(4), 3+s.r.IntN(20)
 		for range 1 + s.r.IntN(5) {
 			s.start(nil)
