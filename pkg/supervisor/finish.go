@@ -32,9 +32,7 @@ func (x *execution) claim() error {
 // recorded, because recording may be slow. What depends on r alone, such as halting a batch, is
 // decided before the slot becomes free.
 func (x *execution) finish(r task.Result) {
-	if why := x.limitReached(); why != "" && r.Success { // what could be done without it is there
-		r.End(task.Limit, why)
-	}
+	x.limit(&r)
 	x.owner.ended(&r)
 	rec := x.s.cfg.Record
 	if rec == nil {
@@ -57,6 +55,13 @@ func (x *execution) finish(r task.Result) {
 	}
 	x.finished(r) // nobody shall hear of it before it is on record
 	x.owner.file(r, err)
+}
+
+// limit ends a job that a limit kept from doing all. What could be done without it is there.
+func (x *execution) limit(r *task.Result) {
+	if why := x.limitReached(); why != "" && r.Success {
+		r.End(task.Limit, why)
+	}
 }
 
 // limitReached returns the limit that kept the agent from starting a child, or "" if none did. For

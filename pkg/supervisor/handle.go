@@ -73,10 +73,11 @@ func (h *handle) close() {
 }
 
 // Settle runs f, which finds out what the agent and its descendants changed, and may wait for other jobs. All of them
-// have ended then. changed is what they said, and is forgotten. Other jobs can use the slot, and the clocks pause. A
-// launcher calls it at its end.
-func (h *handle) Settle(f func(changed []string)) {
+// have ended then, and r, the result of the agent, says whether a limit was in their way. changed is what they said,
+// and is forgotten. Other jobs can use the slot, and the clocks pause. A launcher calls it at its end.
+func (h *handle) Settle(r *task.Result, f func(changed []string)) {
 	h.background.End(task.ErrAbandoned)
+	h.exec.limit(r)
 	h.exec.loan.Lend()
 	defer h.exec.loan.Retake() // other attempts may follow
 	h.queue(func() { f(h.changed.Take()) })

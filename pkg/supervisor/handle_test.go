@@ -443,3 +443,21 @@ func TestEventsAreSigned(t *testing.T) {
 	}
 	t.Fatal("no event")
 }
+
+// A launcher that completes a job knows whether a limit was in its way: it joins what a completed one has changed.
+func TestSettleKnowsTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(func(cfg *Config) { cfg.Limits.MaxChildren = 1 })
+		var told task.Status
+		s.does["lead"] = func(ctx context.Context, job task.Job, p Parent) task.Result {
+			p.Delegate(ctx, []task.Task{reader("one"), reader("two")})
+			r := job.Ended(task.Completed, "")
+			p.(*handle).Settle(&r, func([]string) { told = r.Status })
+			return r
+		}
+		all := &order.Gathered{}
+		require.NoError(t, s.Batch(t.Context(), Batch{Results: all, Tasks: Tasks(reader("lead"))}))
+		assert.Equal(t, task.Limit, told)
+		assert.Equal(t, task.Limit, all.List[0].Status)
+	})
+}

@@ -30,9 +30,10 @@ type launcher struct {
 
 // settler is a supervisor.Parent that knows when an agent and its descendants have ended.
 type settler interface {
-	// Settle ends what the agent started and runs f. While f runs, others use the slot of the agent. changed are the
-	// files that its descendants said they changed, relative to its working directory.
-	Settle(f func(changed []string))
+	// Settle ends what the agent started, says in its result r whether it reached a limit, and runs f. While f runs,
+	// others use the slot of the agent. changed are the files that its descendants said they changed, relative to its
+	// working directory.
+	Settle(r *task.Result, f func(changed []string))
 	// Await runs wait in f. Meanwhile others use the lease of the agent.
 	Await(wait func())
 }
@@ -70,7 +71,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		l.remove(in)
 		return r
 	}
-	s.Settle(func(changed []string) {
+	s.Settle(&r, func(changed []string) {
 		l.finish(&r, job, in, s, append(changed, r.ChangedFiles...))
 		l.remove(in)
 	})
