@@ -90,6 +90,9 @@ type batch struct {
 	cancel  context.CancelCauseFunc
 	wake    chan struct{} // gets one when a task may start that could not
 	wg      sync.WaitGroup
+	// ending is held from the time at which a task that has ended frees others until it is known whether it halts the
+	// batch.
+	ending sync.Mutex
 
 	mu           sync.Mutex
 	ordered      order.Results
@@ -114,8 +117,11 @@ func (t batchTask) waitsForServer() bool { return !t.byAgent && t.from.s.cfg.Gat
 
 // ended implements owner. A task that is not to be run again lets others start, or keeps them from it.
 func (t batchTask) ended(r *task.Result) {
-	t.settled(t.index, *r)
+	t.ending.Lock()
+	skipped := t.agenda.End(t.index, *r)
 	t.batch.ended(r)
+	t.ending.Unlock()
+	t.freed(skipped)
 }
 
 // file implements owner: it stores the result in the batch and delivers the results that are due.
@@ -283,6 +289,9 @@ func (f *feeder) turn() {
 		return
 	}
 	next, wait := f.pick()
+	if f.halted() {
+		next = nil
+	}
 	if next != nil && f.Pace != nil {
 		wait = f.Pace.Next()
 	}
@@ -298,6 +307,14 @@ func (f *feeder) turn() {
 		}
 	}
 	f.sleep(wait)
+}
+
+// halted reports whether no task may start any more. What was picked before may have been freed by a task that halts
+// the batch.
+func (f *feeder) halted() bool {
+	f.ending.Lock()
+	defer f.ending.Unlock()
+	return f.starting.Err() != nil
 }
 
 // maxPassed is how many tasks are passed over while their servers keep requests waiting, or while they wait for their
@@ -371,8 +388,13 @@ func (b *batch) poke() {
 // settled tells the agenda that the task at index i has ended, or is not started. Tasks that are skipped because of
 // that get their results.
 func (b *batch) settled(i int, r task.Result) {
-	for _, skipped := range b.agenda.End(i, r) {
-		b.end(skipped.Index, skipped, nil)
+	b.freed(b.agenda.End(i, r))
+}
+
+// freed gives tasks that are skipped their results, and wakes the feeder: others may start.
+func (b *batch) freed(skipped []task.Result) {
+	for _, r := range skipped {
+		b.end(r.Index, r, nil)
 	}
 	if b.Plan != nil {
 		b.poke()

@@ -578,6 +578,23 @@ func TestHaltWithNeeds(t *testing.T) {
 	})
 }
 
+// Halts at any moment: what waited for the task that halts never starts.
+func TestHaltAtAnyMoment(t *testing.T) {
+	for range 300 {
+		s := newSite(func(cfg *Config) { cfg.Limits.MaxParallel = 4 })
+		s.does["bad"] = failing
+		s.does["quick"] = func(_ context.Context, job task.Job, _ Parent) task.Result {
+			return job.Ended(task.Completed, "")
+		}
+		tasks := []task.Task{writer("bad", "x"), writer("next", "x")}
+		for range 10 {
+			tasks = append(tasks, reader("quick", "y"))
+		}
+		s.planned(t.Context(), t, Batch{Halt: halt.New(halt.Policy{Fail: 1}, 2)}, tasks...)
+		assert.NotContains(t, s.order, "next")
+	}
+}
+
 // Of the tasks that could start, those with a higher priority come first, and then those that stand first.
 func TestPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
