@@ -127,18 +127,11 @@ func (t batchTask) ended(r *task.Result) {
 // file implements owner: it stores the result in the batch and delivers the results that are due.
 func (t batchTask) file(r task.Result, err error) { t.end(t.index, r, err) }
 
-// delegate runs tasks for the agent of h and returns their results in input order. group is the id
-// that they have in common in events, if any. While the agent waits for them, other jobs may use its
-// slot.
-func (h *handle) delegate(ctx context.Context, tasks []task.Task, group string) []task.Result {
+// delegate runs tasks for the agent of h and returns their results in input order. planned is their plan, see
+// [handle.plan]. group is the id that they have in common in events, if any. While the agent waits for them, other
+// jobs may use its slot.
+func (h *handle) delegate(ctx context.Context, tasks []task.Task, planned *plan.Plan, group string) []task.Result {
 	all := &awaited{order.Gathered{List: make([]task.Result, 0, len(tasks))}, h}
-	planned, err := h.plan(tasks)
-	if err != nil {
-		for _, t := range tasks {
-			all.List = append(all.List, t.Fail(err))
-		}
-		return all.List
-	}
 	b := Batch{Results: all, Tasks: Tasks(tasks...), Plan: planned, group: group}
 	h.tally.Begin(tasks[0].Part, len(tasks))
 	h.pause(ctx, func() { _ = h.batch(ctx, b, true) }) // what could not be recorded says so in its result
@@ -383,12 +376,6 @@ func (b *batch) poke() {
 	case b.wake <- struct{}{}:
 	default:
 	}
-}
-
-// settled tells the agenda that the task at index i has ended, or is not started. Tasks that are skipped because of
-// that get their results.
-func (b *batch) settled(i int, r task.Result) {
-	b.freed(b.agenda.End(i, r))
 }
 
 // freed gives tasks that are skipped their results, and wakes the feeder: others may start.

@@ -86,8 +86,8 @@ func (h *handle) Settle(r *task.Result, f func(changed []string)) {
 // Await runs wait, in which the agent that Settle is called for waits for other jobs. They can use its lease.
 func (h *handle) Await(wait func()) {
 	h.exec.lease.Lend()
+	defer h.exec.lease.Resume(h.exec.ctx) // fails only when the agent is being ended
 	wait()
-	_ = h.exec.lease.Resume(h.exec.ctx) // fails only when the agent is being ended
 }
 
 // parent returns the handle of the agent that started this one. It is nil for job zero and for a
@@ -121,12 +121,19 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 	if len(allowed) == 0 {
 		return results // without lending and taking back a slot
 	}
-	if d := h.decide(ctx, h.s.agents.Intent(allowed)); !d.Allowed {
+	refuse := func(err error) []task.Result {
 		for k, t := range allowed {
-			results[at[k]] = t.Fail(&task.Error{Status: task.Refused, Problem: d.Reason, Hint: d.Hint})
+			results[at[k]] = t.Fail(err)
 			results[at[k]].Index = at[k]
 		}
 		return results
+	}
+	planned, err := h.plan(allowed)
+	if err != nil {
+		return refuse(err) // and nobody is asked
+	}
+	if d := h.decide(ctx, h.s.agents.Intent(allowed)); !d.Allowed {
+		return refuse(&task.Error{Status: task.Refused, Problem: d.Reason, Hint: d.Hint})
 	}
 	h.dispatched(allowed...)
 	group, end := "", func([]task.Result) {}
@@ -134,7 +141,7 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 		group = h.s.cfg.NewID()
 		end = h.s.cfg.Events.Group(h.job, group, call.ID, len(tasks))
 	}
-	for k, r := range h.delegate(ctx, allowed, group) {
+	for k, r := range h.delegate(ctx, allowed, planned, group) {
 		r.Index = at[k]
 		results[at[k]] = r
 	}
@@ -350,8 +357,8 @@ func (h *handle) lend(ctx context.Context, f func()) {
 		return
 	}
 	h.exec.lend()
+	defer h.exec.resume(ctx) // fails only when the agent is being ended
 	f()
-	_ = h.exec.resume(ctx) // fails only when the agent is being ended
 }
 
 // queue runs f, in which the agent waits for something other than its children, such as a permit or a person.

@@ -461,3 +461,20 @@ func TestSettleKnowsTheLimit(t *testing.T) {
 		assert.Equal(t, task.Limit, all.List[0].Status)
 	})
 }
+
+// An agent whose wait panics has its slot and its lease again, and so gives both back when it ends.
+func TestLendPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(nil)
+		s.does["lead"] = func(ctx context.Context, job task.Job, p Parent) task.Result {
+			h := p.(*handle)
+			assert.Panics(t, func() { h.lend(ctx, func() { panic("as told") }) })
+			assert.True(t, h.exec.loan.Held())
+			assert.True(t, h.exec.lease.Granted())
+			assert.Panics(t, func() { h.Await(func() { panic("as told") }) })
+			assert.True(t, h.exec.lease.Granted())
+			return job.Ended(task.Completed, "")
+		}
+		s.Delegate(t.Context(), agents.Agent{}, []task.Task{writer("lead")})
+	})
+}

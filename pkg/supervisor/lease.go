@@ -79,13 +79,14 @@ func (x *execution) resume(ctx context.Context) (err error) {
 }
 
 // plan returns the plan of the tasks that the agent delegates. It is nil if none of them says what it needs or touches:
-// they start as they come, held apart by their leases alone.
+// they start as they come, held apart by their leases alone. The error says what is wrong with their needs, or with
+// what they name of each other.
 func (h *handle) plan(tasks []task.Task) (*plan.Plan, error) {
 	apart := h.s.leases != nil
 	if !slices.ContainsFunc(tasks, func(t task.Task) bool {
 		return len(t.Needs) > 0 || t.Priority != 0 || apart && len(t.Targets) > 0
 	}) {
-		return nil, nil
+		return nil, needs.Check(tasks...)
 	}
 	all := make([]plan.Task, len(tasks))
 	for i, t := range tasks {

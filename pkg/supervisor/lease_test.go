@@ -23,6 +23,7 @@ import (
 	"qq/pkg/supervisor/order"
 	"qq/pkg/supervisor/targets"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // spelled takes paths as they are spelled.
@@ -658,8 +659,13 @@ func TestWrongNeeds(t *testing.T) {
 		"given twice":         {{ID: "a", Text: "a"}, {ID: "a", Text: "b", Priority: 1}},
 		"not in its needs": {{ID: "a", Text: "a"}, {ID: "b", Text: "b"},
 			{Text: "{{b.output}}", Needs: []string{"a"}}},
+		`uses the result of "a"`: {{ID: "a", Text: "a"}, {Text: "{{a.output}}"}},
 	} {
-		s := newSite(nil)
+		asks := &approver{asks: tool.High, says: tool.Decision{Allowed: true}}
+		s := newSite(func(cfg *Config) { cfg.Approve = asks })
+		for i := range tasks {
+			tasks[i].Agent = "coder"
+		}
 		results := s.Delegate(t.Context(), agents.Agent{}, tasks)
 		require.Len(t, results, len(tasks))
 		for _, r := range results {
@@ -667,6 +673,7 @@ func TestWrongNeeds(t *testing.T) {
 			assert.Contains(t, r.Err(), want)
 		}
 		assert.Empty(t, s.order)
+		assert.Empty(t, asks.asked, "nobody is asked about tasks that cannot run")
 	}
 	s := newSite(nil)
 	_, _ = s.zero(t.Context(), agents.Agent{}, func(ctx context.Context, p Parent) {
