@@ -71,7 +71,7 @@ func (k *kept) run(turn *limits.Turn) {
 		if r == nil {
 			late := x.job.Ended(task.Cancelled, "not started: "+context.Cause(x.ctx).Error())
 			r = &late
-			x.sign(r)
+			x.job.Sign(r)
 		}
 		x.drop()
 		k.file(*r, nil)

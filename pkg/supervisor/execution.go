@@ -97,7 +97,7 @@ func (x *execution) cancelled() *task.Result {
 		return nil
 	}
 	r := x.job.Fail(ErrCancelled)
-	x.sign(&r)
+	x.job.Sign(&r)
 	x.announce(r)
 	return &r
 }
@@ -126,7 +126,7 @@ func (x *execution) run(launcher Launcher, queued time.Duration) {
 		if x.settle(x.ctx, &r); x.ctx.Err() != nil {
 			err = nil // it was cancelled while it waited for the record
 		}
-		x.sign(&r)
+		x.job.Sign(&r)
 		x.owner.file(r, err)
 		return
 	}
@@ -138,7 +138,7 @@ func (x *execution) run(launcher Launcher, queued time.Duration) {
 	if r.Effects {
 		x.parent.effects.Store(true)
 	}
-	x.sign(&r)
+	x.job.Sign(&r)
 	r.DurationMS, r.QueuedMS = time.Since(start).Milliseconds(), queued.Milliseconds()
 	x.finish(r)
 }
@@ -159,7 +159,7 @@ func (x *execution) attempts(ctx context.Context, launcher Launcher) task.Result
 			return r
 		}
 		if x.s.cfg.Record != nil { // now: the wait may be long, and the root end in it
-			x.sign(&own)
+			x.job.Sign(&own)
 			x.s.cfg.Record.Attempt(x.job, began, own)
 		}
 		if x.s.cfg.Events.Wanted() {
@@ -293,13 +293,6 @@ func (x *execution) setDeadline(now time.Time) {
 	if left, bounded := x.time.Left(); bounded {
 		x.job.Deadline = now.Add(left)
 	}
-}
-
-// sign fills in which job r belongs to: its task, its agent and its ids.
-func (x *execution) sign(r *task.Result) {
-	job := &x.job
-	r.Task, r.Agent, r.ID = job.Brief(), job.Agent, job.ID
-	r.ExecutionID, r.ParentExecutionID, r.BatchID = job.ExecutionID, job.Parent, job.BatchID
 }
 
 // settle sets the status and the error of r to the reason why ctx was cancelled, see [attempts.Settle].

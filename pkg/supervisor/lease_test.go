@@ -240,7 +240,8 @@ func TestBelowUnplanned(t *testing.T) {
 				var tasks []task.Task
 				for i := range 5 {
 					tasks = append(tasks, lead(fmt.Sprint("lead", i)))
-					s.does[fmt.Sprint("lead", i)] = s.delegates(writer(fmt.Sprint("one", i)), writer(fmt.Sprint("two", i)))
+					s.does[fmt.Sprint("lead", i)] = s.delegates(writer(fmt.Sprint("one", i)),
+						writer(fmt.Sprint("two", i)))
 				}
 				s.unplanned = mode == access.Auto
 				all := &order.Gathered{}
@@ -303,7 +304,8 @@ func TestDelegatedCopies(t *testing.T) {
 		s := newSite(func(cfg *Config) { cfg.Copies = true })
 		s.does["lead"] = s.delegates(writer("below"))
 		all := &order.Gathered{}
-		require.NoError(t, s.Batch(t.Context(), Batch{ID: "b", Tasks: Tasks(writer("a"), reader("lead")), Results: all}))
+		tasks := Tasks(writer("a"), reader("lead"))
+		require.NoError(t, s.Batch(t.Context(), Batch{ID: "b", Tasks: tasks, Results: all}))
 		assert.Equal(t, 3*time.Second, time.Since(s.start))
 	})
 }

@@ -48,12 +48,7 @@ func (h *handle) Emit(e event.Event) {
 	default:
 		h.tally.Announce(false, 0, nil)
 	}
-	a := event.About(h.job, e.Type)
-	e.ExecutionID, e.ParentExecutionID, e.BatchID = a.ExecutionID, a.ParentExecutionID, a.BatchID
-	if e.Agent, e.Depth = a.Agent, a.Depth; e.Type == event.SubAgentProgress {
-		e.CallID = a.CallID // of its parent; that of a tool is its own
-	}
-	h.phases.Emit(e)
+	h.phases.Emit(e.By(h.job))
 }
 
 // dispatched writes a line to the log if tasks run in parallel, with each other or with more that the

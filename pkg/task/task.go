@@ -405,3 +405,9 @@ type Job struct {
 	Idle        time.Duration // time without activity before it is ended; zero means no limit
 	Attempt     int           // counts from 1
 }
+
+// Sign fills in which job r belongs to: its task, its agent and its ids.
+func (j *Job) Sign(r *Result) {
+	r.Task, r.Agent, r.ID = j.Brief(), j.Agent, j.ID
+	r.ExecutionID, r.ParentExecutionID, r.BatchID = j.ExecutionID, j.Parent, j.BatchID
+}
