@@ -295,11 +295,23 @@ func (f *feeder) turn() {
 	}
 	f.from.s.slots.Release() // others may use it before
 	if next != nil {
-		for _, r := range f.kept { // what the pace waits for may need those who wait for the leases
-			r.x.forgo()
-		}
+		f.forgo()
 	}
 	f.sleep(wait)
+}
+
+// forgo lets others have the leases of tasks that could start: what the pace waits for may need them. Tasks that wait
+// for their leases keep their places, but those that get them now forgo them too.
+func (f *feeder) forgo() {
+	for again := true; again; {
+		again = false
+		for _, r := range f.kept {
+			if l := r.x.lease; l != nil && l.Granted() {
+				r.x.forgo()
+				again = true
+			}
+		}
+	}
 }
 
 // halted reports whether no task may start any more. What was picked before may have been freed by a task that halts

@@ -25,7 +25,7 @@ func (s *Supervisor) Planned(t task.Task) plan.Task {
 	return p
 }
 
-// ask asks for the lease of the job, unless it has done so. group is the same for jobs that are not held apart from
+// ask asks for the lease of the job, also after forgo. group is the same for jobs that are not held apart from
 // each other. wake gets a message if the lease is granted later.
 func (x *execution) ask(group string, wake chan<- struct{}) *access.Lease {
 	if x.lease == nil && x.s.leases != nil {
@@ -40,8 +40,9 @@ func (x *execution) ask(group string, wake chan<- struct{}) *access.Lease {
 			Job: x.job.ExecutionID, Effect: t.Effect, Targets: t.Targets, Group: group,
 			Copy: own && len(t.Targets) == 0, // what tasks say they touch, they do not touch at once
 		}, wake)
-		x.queue(!x.lease.Granted())
 	}
+	x.lease.Claim()
+	x.queue(!x.lease.Granted())
 	return x.lease
 }
 
@@ -56,11 +57,10 @@ func (x *execution) queue(waits bool) {
 	p.time.Child(waits)
 }
 
-// forgo gives the lease back of a job that does not start yet. It asks again later.
+// forgo lets others have the lease of a job that does not start yet. It asks again later.
 func (x *execution) forgo() {
 	x.queue(false)
-	x.lease.End()
-	x.lease = nil
+	x.lease.Rest()
 }
 
 // lend lets other jobs use the slot and the lease of the job, until resume.

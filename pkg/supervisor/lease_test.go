@@ -21,6 +21,7 @@ import (
 	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/supervisor/order"
+	"qq/pkg/supervisor/pace"
 	"qq/pkg/supervisor/targets"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -830,4 +831,52 @@ func TestRandomTrees(t *testing.T) {
 			assert.Empty(t, s.wrong)
 		})
 	}
+}
+
+// counted is a pace that counts how often it is asked.
+type counted struct {
+	pace.Pace
+	asked int
+}
+
+func (c *counted) Next() time.Duration {
+	c.asked++
+	return c.Pace.Next()
+}
+
+// While a batch waits for its pace, its tasks that wait for their leases keep their places among those who asked, and
+// those that could start are in nobody's way.
+func TestPaceKeepsThePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(nil)
+		s.does["holder"] = func(ctx context.Context, job task.Job, _ Parent) task.Result {
+			return after(ctx, job, 10500*time.Millisecond)
+		}
+		s.does["lead"] = func(ctx context.Context, job task.Job, p Parent) task.Result {
+			sleep(ctx, 4*time.Second)
+			p.Delegate(ctx, []task.Task{writer("later", "x")})
+			return job.Ended(task.Completed, "")
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { s.planned(t.Context(), t, Batch{ID: "1"}, writer("holder", "x"), reader("lead", "docs")) })
+		time.Sleep(time.Second)
+		slow := &counted{Pace: pace.Pace{Delay: 2 * time.Second}}
+		s.planned(t.Context(), t, Batch{ID: "2", Pace: slow},
+			writer("waits", "x"), reader("r1", "y"), reader("r2", "y"), reader("r3", "y"))
+		wg.Wait()
+		assert.Equal(t, 10500*time.Millisecond, s.began["waits"])
+		assert.Equal(t, 11500*time.Millisecond, s.began["later"])
+		assert.Empty(t, s.wrong)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(func(cfg *Config) { cfg.Plan = access.Strict })
+		slow := &counted{Pace: pace.Pace{Delay: 3 * time.Second}}
+		b := Batch{Results: &order.Gathered{}, Pace: slow}
+		b.Tasks = Tasks(writer("a", "x"), writer("b", "x"), writer("c", "x"), writer("d", "x"))
+		require.NoError(t, s.Batch(t.Context(), b))
+		assert.Equal(t, []string{"a", "b", "c", "d"}, s.order)
+		assert.Equal(t, 10*time.Second, time.Since(s.start))
+		assert.Less(t, slow.asked, 30)
+		assert.Empty(t, s.wrong)
+	})
 }

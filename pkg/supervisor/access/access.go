@@ -159,6 +159,31 @@ func (l *Lease) lend() {
 	l.tree.grant(l.tree.table.Lend(l.own))
 }
 
+// Rest lets others have the lease, or the place before them, of a job that does not start yet, until Claim.
+func (l *Lease) Rest() {
+	if l == nil {
+		return
+	}
+	l.tree.mu.Lock()
+	defer l.tree.mu.Unlock()
+	if !l.ended {
+		l.lend()
+	}
+}
+
+// Claim asks again for a lease that rests. It keeps its place among the requests, and does not wait.
+func (l *Lease) Claim() {
+	if l == nil {
+		return
+	}
+	l.tree.mu.Lock()
+	defer l.tree.mu.Unlock()
+	if !l.ended {
+		l.tree.table.Resume(l.own)
+		l.expect()
+	}
+}
+
 // Resume ends one wait and, if no other wait is left, waits until the job has its lease again. An error says
 // that ctx is done; the lease then stays lent.
 func (l *Lease) Resume(ctx context.Context) error {

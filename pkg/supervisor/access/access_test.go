@@ -73,6 +73,33 @@ func TestLendsAsOftenAsItWaits(t *testing.T) {
 	})
 }
 
+// A job that does not start yet lets others go first, and keeps its place.
+func TestRest(t *testing.T) {
+	var tree Tree
+	wake := make(chan struct{}, 1)
+	a, b := tree.Ask(nil, on("x"), nil), tree.Ask(nil, on("x"), wake)
+	b.Rest()
+	b.Rest()
+	c, d := tree.Ask(nil, on("x"), nil), tree.Ask(nil, on("x"), nil)
+	a.Rest()
+	assert.True(t, c.Granted())
+	a.Claim()
+	b.Claim()
+	b.Claim()
+	assert.False(t, a.Granted() || b.Granted())
+	c.End()
+	assert.True(t, a.Granted(), "before b, which asked later")
+	a.End()
+	<-wake
+	assert.True(t, b.Granted())
+	b.End()
+	b.Rest()
+	b.Claim()
+	assert.True(t, d.Granted())
+	d.End()
+	assert.Empty(t, tree.waiting)
+}
+
 // Who gives up does not keep others from their lease.
 func TestGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

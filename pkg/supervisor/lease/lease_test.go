@@ -194,6 +194,7 @@ type job struct {
 	began    bool
 	slot     bool
 	waiting  bool // for its children, with its lease lent
+	rests    bool // it has not begun, and lends its lease or its place
 }
 
 // step is one thing that a job does: it works, starts a child, or waits for all its children.
@@ -237,6 +238,8 @@ func (s *schedule) start(parent *job) {
 // ready reports whether j can do something: it needs its lease and then a slot, and takes the lease first.
 func (s *schedule) ready(j *job) bool {
 	switch {
+	case j.rests:
+		return true
 	case j.waiting:
 		return len(j.children) == 0
 	case !j.lease.Held():
@@ -248,8 +251,8 @@ func (s *schedule) ready(j *job) bool {
 // step lets j do its next step.
 func (s *schedule) step(j *job) {
 	switch {
-	case j.waiting:
-		j.waiting = false
+	case j.rests || j.waiting:
+		j.rests, j.waiting = false, false
 		s.table.Resume(j.lease)
 		return
 	case !j.slot:
@@ -375,6 +378,9 @@ func TestSchedules(t *testing.T) {
 			switch j := s.jobs[s.r.IntN(len(s.jobs))]; {
 			case s.r.IntN(40) == 0:
 				s.end(j) // it is cancelled, whatever it does
+			case !j.began && !j.rests && s.r.IntN(20) == 0:
+				j.rests = true
+				s.table.Lend(j.lease)
 			default:
 				s.step(ready[s.r.IntN(len(ready))])
 			}
