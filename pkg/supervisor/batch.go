@@ -488,12 +488,12 @@ func (f *feeder) run(r *queued) {
 // withoutSlot returns the result of a task that needs no slot, because its result is known or
 // because it is refused. nil means that the task needs a slot. It puts the results into t that t needs.
 func (b *batch) withoutSlot(ctx, starting context.Context, index int, t *task.Task) *task.Result {
-	if starting.Err() == nil || len(t.Needs) == 0 {
-		filled, err := needs.Fill(*t, b.agenda.Needed(index), b.from.s.cfg.Limits.MaxOutput)
-		if err != nil {
-			res := t.Fail(err)
-			return &res
-		}
+	filled, err := needs.Fill(*t, b.agenda.Needed(index), b.from.s.cfg.Limits.MaxOutput)
+	if err != nil && starting.Err() == nil {
+		res := t.Fail(err)
+		return &res
+	}
+	if err == nil { // else it does not start anyway
 		*t = filled
 		if b.Past != nil {
 			if res, ok := b.Past.Known(ctx, index, *t); ok {

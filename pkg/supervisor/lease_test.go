@@ -654,6 +654,23 @@ func TestPlanFromTheRecord(t *testing.T) {
 	})
 }
 
+// Also when no task starts any more, a result is known whose needs are known.
+func TestStoppedPlanFromTheRecord(t *testing.T) {
+	s := newSite(nil)
+	known := past(func(i int, of task.Task) (task.Result, bool) {
+		return of.Ended(task.Completed, ""), i < 2 && (i == 0 || of.Needed != "")
+	})
+	stop := make(chan struct{})
+	close(stop)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	results := s.planned(ctx, t, Batch{Past: known, Stop: stop}, task.Task{ID: "a", Text: "a"},
+		task.Task{ID: "b", Text: "b {{a.output}}", Needs: []string{"a"}},
+		task.Task{ID: "c", Text: "c", Needs: []string{"b"}}, task.Task{ID: "d", Text: "d", Needs: []string{"c"}})
+	assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Cancelled, task.Cancelled}, statuses(results))
+	assert.Empty(t, s.order)
+}
+
 // What is wrong with the needs of delegated tasks is said before any of them starts.
 func TestWrongNeeds(t *testing.T) {
 	for want, tasks := range map[string][]task.Task{
