@@ -23,10 +23,13 @@ import (
 // Check returns what is wrong with what the tasks of a batch name of each other, or nil. In a task that needs nothing,
 // a name that no task has is no reference.
 func Check(tasks ...task.Task) error {
+	known := map[string]bool{}
+	for _, t := range tasks {
+		known[t.ID] = true
+	}
 	for i, t := range tasks {
 		for _, use := range reference.Find(t.Text) {
-			known := slices.ContainsFunc(tasks, func(o task.Task) bool { return o.ID == use.ID })
-			if slices.Contains(t.Needs, use.ID) || len(t.Needs) == 0 && !known {
+			if slices.Contains(t.Needs, use.ID) || len(t.Needs) == 0 && !known[use.ID] {
 				continue
 			}
 			id := task.Shorten(use.ID, 40)
