@@ -365,3 +365,18 @@ func TestApartFullDisk(t *testing.T) {
 		assert.Equal(t, before, w.sh(look))
 	}
 }
+
+// Of a task that a limit kept from doing all nothing is joined, and what it changed is kept.
+func TestNothingIsJoinedAfterALimit(t *testing.T) {
+	w := newTree(t)
+	w.set("QQ_MAX_CHILDREN=0")
+	_, r := w.isolated("worktree", []map[string]any{
+		{"id": "a", "task": commandTask("echo a > a") + "\n" + delegateTask("x")},
+		{"id": "b", "task": "nothing", "needs": []string{"a"}},
+	})
+	assert.Equal(t, task.Limit, r[0].Status)
+	assert.Empty(t, r[0].ChangedFiles)
+	assert.Contains(t, strings.Join(r[0].Warnings, "\n"), "nothing was joined, because it was not completed")
+	assert.Equal(t, task.Skipped, r[1].Status)
+	assert.NoFileExists(t, filepath.Join(w.dir, "a"))
+}

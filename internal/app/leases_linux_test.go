@@ -280,3 +280,23 @@ func TestSlowTaskBesideFastOnes(t *testing.T) {
 	assert.Less(t, took, ideal*5/4, "with leave for a busy machine; 1.05 on a quiet one")
 	assert.Equal(t, "slow\nnext\n", w.content("a"))
 }
+
+// What the tasks of an unplanned batch delegate is at work at once, as the tasks are; with --plan strict one by one.
+func TestWhatUnplannedTasksDelegate(t *testing.T) {
+	for mode, most := range map[string]bool{"auto": true, "strict": false} {
+		w, _ := newServedWorld(t, obedient)
+		var all []task.Task
+		for i := range 5 {
+			child := map[string]any{"agent": "executor", "task": work(fmt.Sprint("w", i), "1", fmt.Sprint("f", i))}
+			all = append(all, task.Task{Text: called("delegate_task", child), Agent: "coder"})
+		}
+		w.tasks(all...)
+		e := w.run("batch", "--no-bar", "--auto-approve", "-j", "10", "--plan", mode, "tasks.jsonl")
+		assert.Zero(t, e.code, e.errors)
+		peak, _ := w.busiest()
+		assert.Equal(t, most, peak > 1, "%s: %d at once", mode, peak)
+		for i := range 5 {
+			assert.Equal(t, fmt.Sprintf("w%d\n", i), w.content(fmt.Sprint("f", i)))
+		}
+	}
+}

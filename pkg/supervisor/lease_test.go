@@ -896,4 +896,11 @@ func TestPaceKeepsThePlace(t *testing.T) {
 		assert.Less(t, slow.asked, 30)
 		assert.Empty(t, s.wrong)
 	})
+	synctest.Test(t, func(t *testing.T) { // what asks again still works in a copy of its own
+		s := newSite(func(cfg *Config) { cfg.Plan, cfg.Copies = access.Strict, true })
+		b := Batch{Results: &order.Gathered{}, Pace: &pace.Pace{Delay: 500 * time.Millisecond}}
+		b.Tasks = Tasks(writer("a"), writer("b"))
+		require.NoError(t, s.Batch(t.Context(), b))
+		assert.Equal(t, 500*time.Millisecond, s.began["b"])
+	})
 }
