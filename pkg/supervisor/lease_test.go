@@ -896,7 +896,11 @@ func TestPaceKeepsThePlace(t *testing.T) {
 		assert.Less(t, slow.asked, 30)
 		assert.Empty(t, s.wrong)
 	})
-	synctest.Test(t, func(t *testing.T) { // what asks again still works in a copy of its own
+}
+
+// A task that asks for its lease again still works in a copy of its own.
+func TestPaceKeepsTheCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := newSite(func(cfg *Config) { cfg.Plan, cfg.Copies = access.Strict, true })
 		b := Batch{Results: &order.Gathered{}, Pace: &pace.Pace{Delay: 500 * time.Millisecond}}
 		b.Tasks = Tasks(writer("a"), writer("b"))
