@@ -138,8 +138,8 @@ func scope(r Request) []targets.Target {
 	return found
 }
 
-// Lend lets others have the lease l until Resume. If l waits, it waits no more. Lend returns the leases that are granted
-// now.
+// Lend lets others have the lease l until Resume. If l waits, it waits no more. Lend returns the leases that
+// are granted now.
 func (t *Table) Lend(l *Lease) []*Lease { return t.leave(l, lent) }
 
 // End gives l back, or withdraws its request. It returns the leases that are granted now.
