@@ -320,6 +320,19 @@ func TestApartOrder(t *testing.T) {
 	assert.Less(t, r[1].DurationMS, int64(1400), "it does not wait for the slow one")
 }
 
+// TestApartPhases: with --phases a task waits for one behind it, which is joined first.
+func TestApartPhases(t *testing.T) {
+	w := newTree(t)
+	_, r := w.isolated("overlay", []map[string]any{
+		{"task": commandTask("cat found > a")},
+		{"task": commandTask("echo found > found"), "role": "information-gathering"},
+	}, "--phases")
+	for _, one := range r {
+		assert.Equal(t, task.Completed, one.Status, one.Err())
+	}
+	assert.Equal(t, "found\n", w.sh("cat a"))
+}
+
 // TestApartNoDeadlock: a task that waits to be joined lends its lease. A child of a task before it may need that.
 func TestApartNoDeadlock(t *testing.T) {
 	w := newTree(t)

@@ -1,7 +1,6 @@
 package apart
 
 import (
-	"iter"
 	"sync"
 
 	"qq/pkg/supervisor"
@@ -12,7 +11,7 @@ import (
 type order struct {
 	mu      sync.Mutex
 	ended   sync.Cond
-	planned bool         // a task may wait for one behind it
+	planned bool         // by a plan: a task may wait for one behind it
 	lowest  int          // index of the first task that has not ended
 	done    map[int]bool // those behind it that have
 	started map[int]bool // those that have not ended
@@ -23,28 +22,11 @@ func (t *Trees) Batch(b supervisor.Batch) supervisor.Batch {
 	if t == nil {
 		return b
 	}
-	o := &order{done: map[int]bool{}, started: map[int]bool{}}
+	o := &order{done: map[int]bool{}, started: map[int]bool{}, planned: b.Plan != nil}
 	o.ended.L = &o.mu
 	t.batch = o
-	b.Tasks = o.tasks(b.Tasks)
 	b.Results = told{b.Results, o}
 	return b
-}
-
-// tasks notices whether a task has something by which the batch is planned. A planned batch is read before it starts.
-func (o *order) tasks(all iter.Seq2[task.Task, error]) iter.Seq2[task.Task, error] {
-	return func(yield func(task.Task, error) bool) {
-		for t, err := range all {
-			if len(t.Needs)+len(t.Targets) > 0 || t.Priority != 0 {
-				o.mu.Lock()
-				o.planned = true
-				o.mu.Unlock()
-			}
-			if !yield(t, err) {
-				return
-			}
-		}
-	}
 }
 
 // begin says that a task starts.

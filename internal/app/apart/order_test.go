@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"qq/pkg/supervisor"
+	"qq/pkg/supervisor/plan"
 	"qq/pkg/task"
 )
 
@@ -21,13 +22,16 @@ func TestOrder(t *testing.T) {
 	for name, tasks := range map[string][]task.Task{
 		"as listed": {{Text: "0"}, {Text: "1"}, {Text: "2"}},
 		"planned":   {{Text: "0", Needs: []string{"2"}}, {Text: "1"}, {Text: "2", ID: "2"}},
+		"phases":    {{Text: "0"}, {Text: "1"}, {Text: "2", Role: "information-gathering"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				trees := &Trees{}
-				b := trees.Batch(supervisor.Batch{Tasks: supervisor.Tasks(tasks...), Results: none{}})
-				for range b.Tasks {
+				given := supervisor.Batch{Tasks: supervisor.Tasks(tasks...), Results: none{}}
+				if name != "as listed" {
+					given.Plan = &plan.Plan{}
 				}
+				b := trees.Batch(given)
 				o := trees.batch
 				joined := make(chan int, 3)
 				start := func(i int) {
@@ -40,7 +44,7 @@ func TestOrder(t *testing.T) {
 					synctest.Wait()
 				}
 				start(2)
-				if name == "planned" {
+				if name != "as listed" {
 					assert.Equal(t, 2, <-joined)
 					start(0)
 					assert.Equal(t, 0, <-joined)
