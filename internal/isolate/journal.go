@@ -15,14 +15,16 @@ import (
 	"syscall"
 
 	"github.com/google/renameio/v2"
+
+	"qq/internal/isolate/files"
 )
 
 // step changes one file of the tree from Live to New.
 type step struct {
 	Path []byte // relative to the tree
 	Temp []byte // the new file or link until it is renamed; empty if there is none
-	Live State
-	New  State
+	Live files.State
+	New  files.State
 
 	data []byte // of a file that was joined by lines
 }
@@ -71,7 +73,7 @@ func (j *journal) run(live *os.Root, name string, changed *os.Root, patches stri
 func (j *journal) name(live *os.Root, journal string) {
 	for i := range j.Steps {
 		s := &j.Steps[i]
-		if s.New.file() && s.New.Sum != s.Live.Sum || s.New.Mode.Type() == fs.ModeSymlink {
+		if s.New.File() && s.New.Sum != s.Live.Sum || s.New.Mode.Type() == fs.ModeSymlink {
 			temp := tempPrefix + filepath.Base(journal) + "-" + strconv.Itoa(i)
 			s.Temp = []byte(path.Join(j.place(live, string(s.Path)), temp))
 		}
@@ -123,7 +125,7 @@ func (s step) write(live, changed *os.Root) error {
 		_, err = to.Write(s.data)
 	} else {
 		var from *os.File
-		if from, err = open(changed, string(s.Path), true); err == nil {
+		if from, err = files.Open(changed, string(s.Path), true); err == nil {
 			_, err = io.Copy(to, from)
 			from.Close()
 		}
@@ -183,12 +185,12 @@ func (j *journal) actions() (all []action) {
 	steps := slices.Clone(j.Steps)
 	slices.SortFunc(steps, func(a, b step) int { return comparePaths(string(a.Path), string(b.Path)) })
 	for _, s := range slices.Backward(steps) { // what is in a folder before the folder
-		if !s.Live.none() && s.Live.Mode.Type() != s.New.Mode.Type() || s.New.none() {
+		if !s.Live.None() && s.Live.Mode.Type() != s.New.Mode.Type() || s.New.None() {
 			all = append(all, action{s, removing})
 		}
 	}
 	for _, s := range steps {
-		if !s.New.none() {
+		if !s.New.None() {
 			all = append(all, action{s, making})
 		}
 	}
@@ -225,12 +227,12 @@ func (a action) do(live *os.Root, patches string) (aside string, err error) {
 // remove removes what the step replaces, unless somebody else changed it.
 func (s step) remove(live *os.Root) error {
 	name := string(s.Path)
-	is, _, err := look(live, name, false)
-	if err != nil || is.none() || is != s.Live && !(is.Mode.IsDir() && s.Live.Mode.IsDir()) {
+	is, _, err := files.Look(live, name, false)
+	if err != nil || is.None() || is != s.Live && !(is.Mode.IsDir() && s.Live.Mode.IsDir()) {
 		return err
 	}
 	err = live.Remove(name)
-	if is.Mode.IsDir() && s.New.none() {
+	if is.Mode.IsDir() && s.New.None() {
 		return nil // it may not be empty
 	}
 	return err
@@ -240,11 +242,11 @@ func (s step) remove(live *os.Root) error {
 // returns that name.
 func (s step) put(live *os.Root, patches string) (aside string, err error) {
 	name, temp := string(s.Path), string(s.Temp)
-	is, _, err := look(live, name, false)
+	is, _, err := files.Look(live, name, false)
 	if err != nil || is == s.New && temp == "" {
 		return "", err
 	}
-	replaced := s.Live.Mode.Type() != s.New.Mode.Type() && is.none() // it was removed before
+	replaced := s.Live.Mode.Type() != s.New.Mode.Type() && is.None() // it was removed before
 	expected := is == s.Live || replaced
 	if temp == "" { // only its permissions change
 		if expected {
@@ -267,7 +269,7 @@ func (s step) put(live *os.Root, patches string) (aside string, err error) {
 
 // save copies the new file of the step to the file at aside.
 func (s step) save(live *os.Root, aside string) error {
-	data, _, err := content(live, string(s.Temp), s.New, maxBlob)
+	data, _, err := files.Content(live, string(s.Temp), s.New, maxBlob)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(aside), 0o700)
 	}

@@ -227,7 +227,8 @@ func (r *Repository) foreign(name string, submodules, links map[string]bool) boo
 	link, known := links[dir]
 	if !known {
 		info, err := os.Lstat(filepath.Join(r.Top, dir))
-		link = submodules[dir] || err == nil && info.Mode().Type() == fs.ModeSymlink || r.foreign(dir, submodules, links)
+		link = submodules[dir] || err == nil && info.Mode().Type() == fs.ModeSymlink ||
+			r.foreign(dir, submodules, links)
 		links[dir] = link
 	}
 	return link

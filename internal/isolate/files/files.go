@@ -1,0 +1,119 @@
+// Package files tells the state of files in a folder: their type, permissions and content, without following links.
+package files
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"syscall"
+)
+
+// State is what a patch tells of a file: its type, permissions and content. The zero State is no file.
+type State struct {
+	Mode fs.FileMode // type and permissions
+	Sum  string      // of the content of a file; of a link: its target
+}
+
+// PlainMode returns the type and permissions in a mode. Those of a file let its owner read it, so that no mode is 0; a
+// link has none.
+func PlainMode(mode fs.FileMode) fs.FileMode {
+	switch {
+	case mode.IsRegular():
+		return mode.Perm() | 0o400
+	case mode.Type() == fs.ModeSymlink:
+		return fs.ModeSymlink
+	}
+	return mode.Type() | mode.Perm()
+}
+
+// None reports whether there is no file.
+func (s State) None() bool { return s.Mode == 0 }
+
+// File reports whether it is a regular file.
+func (s State) File() bool { return s.Mode != 0 && s.Mode.IsRegular() }
+
+// Look returns the state of the file name. A name below something that is no folder is no file, also below a link. own
+// says that the file is in a copy: then it is made readable if it is not.
+func Look(root *os.Root, name string, own bool) (State, fs.FileInfo, error) {
+	if !folders(root, path.Dir(name)) {
+		return State{}, nil, nil
+	}
+	info, err := root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, nil, nil
+	}
+	if err != nil {
+		return State{}, nil, err
+	}
+	s := State{Mode: PlainMode(info.Mode())}
+	switch {
+	case info.Mode().Type() == fs.ModeSymlink:
+		s.Sum, err = root.Readlink(name)
+	case info.Mode().IsRegular():
+		var f *os.File
+		if f, err = Open(root, name, own); err != nil {
+			return s, info, err
+		}
+		defer f.Close()
+		h := sha256.New()
+		_, err = io.Copy(h, f)
+		s.Sum = hex.EncodeToString(h.Sum(nil))
+	}
+	return s, info, err
+}
+
+// folders reports whether name and all above it are folders, and not links to some.
+func folders(root *os.Root, name string) bool {
+	for ; name != "."; name = path.Dir(name) {
+		if info, err := root.Lstat(name); err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	return true
+}
+
+// Open opens a regular file.
+func Open(root *os.Root, name string, own bool) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if own && errors.Is(err, fs.ErrPermission) && root.Chmod(name, 0o600) == nil {
+		f, err = root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	}
+	return f, err
+}
+
+// List returns the names in a folder. It returns none if there is no such folder.
+func List(root *os.Root, dir string, own bool) ([]string, error) {
+	if !folders(root, dir) {
+		return nil, nil
+	}
+	f, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if own && errors.Is(err, fs.ErrPermission) && root.Chmod(dir, 0o700) == nil {
+		f, err = root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+// Content returns the content of a file or the target of a link, but not of a large file.
+func Content(root *os.Root, name string, s State, limit int64) (data []byte, whole bool, err error) {
+	if s.Mode.Type() == fs.ModeSymlink {
+		return []byte(s.Sum), true, nil
+	}
+	f, err := Open(root, name, false)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	data, err = io.ReadAll(io.LimitReader(f, limit+1))
+	return data, int64(len(data)) <= limit, err
+}
