@@ -201,6 +201,43 @@ func TestApartNotCompleted(t *testing.T) {
 	w.noCopies()
 }
 
+// TestApartKept: if there can be no patch of what a task changed, its copy is kept, and the result says where.
+func TestApartKept(t *testing.T) {
+	for _, mode := range []string{"overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newTree(t)
+			before := w.sh("git status --porcelain; sha256sum src/*")
+			_, r := w.isolated(mode, []map[string]any{
+				{"task": commandTask("echo done > work; truncate -s 300M large") + "\n" + commandTask("sleep 60"),
+					"timeout": 3},
+			}, "--halt", "never")
+			assert.Equal(t, task.Timeout, r[0].Status)
+			kept := func(text string) {
+				_, dir, ok := strings.Cut(text, "what it changed is kept in the folder ")
+				require.True(t, ok, text)
+				dir, _, _ = strings.Cut(dir, "\n")
+				assert.Equal(t, "done\n", w.sh("cat "+dir+"/work"))
+				require.NoError(t, os.RemoveAll(dir))
+			}
+			first := strings.Join(r[0].Warnings, "\n")
+			git, err := exec.LookPath("git")
+			require.NoError(t, err)
+			w.file("bin/git", "#!/bin/sh\ncase \"$*\" in *check-ignore*) exit 7; esac\nexec "+git+" \"$@\"\n")
+			bin := filepath.Join(w.home, "bin")
+			require.NoError(t, os.Rename(filepath.Join(w.dir, "bin"), bin))
+			require.NoError(t, os.Chmod(filepath.Join(bin, "git"), 0o755))
+			w.set("PATH=" + bin + ":" + os.Getenv("PATH"))
+			_, r = w.isolated(mode, []map[string]any{{"task": commandTask("echo done > work")}})
+			assert.Equal(t, task.Failed, r[0].Status)
+			assert.Contains(t, r[0].Err(), "its changes were not joined: ask git")
+			kept(r[0].Err())
+			kept(first) // the second run did not remove it
+			w.noCopies()
+			assert.Equal(t, before, w.sh("git status --porcelain; sha256sum src/*"))
+		})
+	}
+}
+
 // TestApartObeyed: a command cannot make or change a file that programs obey through its copy.
 func TestApartObeyed(t *testing.T) {
 	for _, mode := range []string{"overlay", "worktree"} {

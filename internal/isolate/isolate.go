@@ -8,7 +8,8 @@
 // run in it. When the processes are gone, [Copy.Patch] says what changed: the files and folders whose type,
 // permissions or content are no longer those of their base. [Tree.Join] joins patches, one after another: each wholly
 // or, if a change of it is in conflict with the tree, not at all; then the patch is kept in a file for the person.
-// [Copy.Remove] removes the copy. If a process is killed, [Sweep] of a later one removes its copies.
+// [Copy.Remove] removes the copy. If a process is killed, [Sweep] of a later one removes its copies. If there can be no
+// patch, [Copy.Keep] keeps what the task wrote.
 //
 // A file that two tasks changed is joined by lines: see package merge. A file that somebody else changed while a task
 // changed its copy is in conflict, because its base is not known.
@@ -325,6 +326,21 @@ func (c *Copy) Enter(cmd *proc.Command) error {
 
 // File returns the overlay, for a program that is to see it instead of the tree; nil for a worktree.
 func (c *Copy) File() *os.File { return c.overlay }
+
+// Keep moves what the task changed, as it is in the copy, to a folder that nobody but a person removes, and returns
+// that: all files of a worktree, or those of an overlay that are not as in the tree. No process may run in the copy,
+// which can only be removed then. See [Tree.Keep] for what can be applied.
+func (c *Copy) Keep() (dir string, err error) {
+	c.tree.mu.RLock()
+	defer c.tree.mu.RUnlock()
+	if c.overlay != nil {
+		_ = c.overlay.Close()
+		c.overlay = nil
+	}
+	_ = os.Chmod(c.changes, 0o700) // else it may not be moved
+	dir = filepath.Join(c.tree.State, c.ID+kept)
+	return dir, os.Rename(c.changes, dir)
+}
 
 // Remove removes the copy. No process may run in it.
 func (c *Copy) Remove() error {

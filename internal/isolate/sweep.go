@@ -19,9 +19,12 @@ const repositoryFile = "repository"
 // worktreeName is the name of the worktree of a copy, which no other one has.
 func worktreeName(tree, id string) string { return "qq-" + tree + "-" + id }
 
+// kept ends the names of folders that [Copy.Keep] made.
+const kept = ".kept"
+
 // Sweep finishes joins and removes copies of processes that were killed. It returns files with new content that
 // somebody else changed meanwhile, see [Outcome.Kept]. There are no mounts to remove: they ended with their process.
-func Sweep(state, patches string) (kept []string, err error) {
+func Sweep(state, patches string) (aside []string, err error) {
 	entries, err := os.ReadDir(state)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -29,7 +32,9 @@ func Sweep(state, patches string) (kept []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for copies that were left: %w", err)
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !e.IsDir() })
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return !e.IsDir() || filepath.Ext(e.Name()) == kept
+	})
 	if len(entries) == 0 {
 		return nil, nil
 	}
@@ -46,11 +51,11 @@ func Sweep(state, patches string) (kept []string, err error) {
 				continue
 			}
 			found, err := clearSession(state, e.Name(), patches)
-			kept, all = append(kept, found...), errors.Join(all, err)
+			aside, all = append(aside, found...), errors.Join(all, err)
 		}
 		return nil
 	})
-	return kept, errors.Join(err, all, dir.Sweep())
+	return aside, errors.Join(err, all, dir.Sweep())
 }
 
 // clearSession finishes the joins of one process, and removes its copies.

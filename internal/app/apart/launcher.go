@@ -105,7 +105,7 @@ func (l launcher) finish(r *task.Result, job task.Job, in *place, s settler, sai
 	ctx := context.Background() // a completed task is joined also when the run is to end
 	patch, err := in.Patch(ctx)
 	if err != nil {
-		fail(r, err, "what it changed is lost")
+		fail(r, err, kept(in))
 		return
 	}
 	prefix, _ := filepath.Rel(in.Tree(), in.dir)
@@ -121,15 +121,13 @@ func (l launcher) finish(r *task.Result, job task.Job, in *place, s settler, sai
 		return
 	}
 	if r.Status != task.Completed {
-		file, err := in.tree.Keep(patch)
-		if err != nil {
-			r.Warnings = append(r.Warnings, "what it changed is lost: "+task.Line(err.Error()))
-			return
-		}
-		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed: what it changed is in "+file)
+		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed: "+keep(in, patch))
 		return
 	}
-	l.hold(r, patch, in, said, below)
+	if err := l.hold(r, patch, in, said, below); err != nil {
+		fail(r, err, kept(in))
+		return
+	}
 	if len(changes.Outside(job.Targets, files(patch, below))) > 0 || len(job.Targets) == 0 {
 		if l.batch != nil && job.BatchID != "" {
 			s.Await(func() { l.batch.wait(job.Index) })
@@ -137,19 +135,34 @@ func (l launcher) finish(r *task.Result, job task.Job, in *place, s settler, sai
 	}
 	out, err := in.tree.Join(ctx, patch)
 	if err != nil {
-		file, keepErr := in.tree.Keep(patch)
-		where := "what it changed is kept in " + file
-		if keepErr != nil {
-			where = "what it changed is lost: " + task.Line(keepErr.Error())
-		}
-		fail(r, err, where)
+		fail(r, err, keep(in, patch))
 		return
 	}
 	conclude(r, out[0], in, below)
 }
 
+// keep keeps a patch that is not joined in a file, or the copy if that cannot be. It returns where.
+func keep(in *place, patch *isolate.Patch) string {
+	file, err := in.tree.Keep(patch)
+	if err != nil {
+		return kept(in)
+	}
+	return "what it changed is in " + file
+}
+
+// kept keeps a copy of which there is no patch, and returns where.
+func kept(in *place) string {
+	dir, err := in.Keep()
+	if err != nil {
+		return "what it changed is lost: " + task.Line(err.Error())
+	}
+	return "what it changed is kept in the folder " + dir
+}
+
 // hold takes files that programs obey, and that a command wrote, from a patch, and keeps them.
-func (l launcher) hold(r *task.Result, patch *isolate.Patch, in *place, said []string, below func(string) string) {
+func (l launcher) hold(
+	r *task.Result, patch *isolate.Patch, in *place, said []string, below func(string) string,
+) error {
 	var others []string
 	for _, c := range patch.Changes {
 		if !slices.Contains(said, below(c.Path)) {
@@ -157,18 +170,19 @@ func (l launcher) hold(r *task.Result, patch *isolate.Patch, in *place, said []s
 		}
 	}
 	if len(others) == 0 {
-		return
+		return nil
 	}
 	held, told := box.New(box.Config{Dir: in.Tree(), Writable: l.Writable}).Obeyed(others)
 	warn(r, "new or changed, and programs obey it: look at it first", told, below, "")
 	if len(held) == 0 {
-		return
+		return nil
 	}
 	file, err := in.tree.Keep(patch.Part(held))
 	if err != nil {
-		file = "nowhere: " + task.Line(err.Error())
+		return err
 	}
 	warn(r, "not joined, because programs obey it and a command wrote it", held, below, ": it is kept in "+file)
+	return nil
 }
 
 // conclude completes the result of a task with what became of its patch.
