@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -355,6 +356,38 @@ func TestApartOrder(t *testing.T) {
 	}, "-j", "2")
 	assert.Equal(t, task.Completed, r[1].Status)
 	assert.Less(t, r[1].DurationMS, int64(1400), "it does not wait for the slow one")
+}
+
+// TestApartBound: behind a slow task only so many others wait to be joined, each with its copy.
+func TestApartBound(t *testing.T) {
+	w := newTree(t)
+	tasks := []map[string]any{{"task": commandTask("sleep 2; echo slow > slow")}}
+	for i := range 30 {
+		tasks = append(tasks, map[string]any{"task": commandTask(fmt.Sprintf("echo %d > f%d", i, i))})
+	}
+	ended := make(chan struct{})
+	most := make(chan int)
+	go func() {
+		n := 0
+		for {
+			copies, _ := filepath.Glob(filepath.Join(w.home, "qq/copies/*/*"))
+			n = max(n, len(copies))
+			select {
+			case <-ended:
+				most <- n
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}()
+	_, r := w.isolated("overlay", tasks, "-j", "2")
+	close(ended)
+	n := <-most
+	assert.Greater(t, n, 4*2)
+	assert.LessOrEqual(t, n, 4*2+4)
+	for _, one := range r {
+		assert.Equal(t, task.Completed, one.Status, one.Err())
+	}
 }
 
 // TestApartPhases: with --phases a task waits for one behind it, which is joined first.

@@ -11,7 +11,7 @@
 // zero, works in the tree: only what it delegates is isolated. The tree is copied as it is, with what is not committed.
 //
 // Order: the tasks of a batch are joined in input order: a patch waits until the tasks before it have ended. Meanwhile
-// its task lends its slot. A patch that the targets of its task cover does not wait, because the plan runs no two tasks
+// its task lends its slot, but no task starts while four times as many wait as run at once. A patch that the targets of its task cover does not wait, because the plan runs no two tasks
 // at once whose targets overlap. In a batch with needs, targets or priorities, a patch waits only for tasks that have
 // started, because others may wait for this one. A delegated task is joined as soon as it ends.
 //
@@ -63,6 +63,7 @@ type Config struct {
 	Env      []string // for git
 	Agents   Agents
 	ReadOnly bool     // no agent may change anything
+	Slots    int      // how many tasks run at once
 	Writable []string // folders and files of QQ_WRITABLE
 	Person   Person
 }

@@ -42,7 +42,11 @@ func (l launcher) Stage(job task.Job) supervisor.Staged {
 	if l.at(job.Parent) != nil || l.Isolates(job) {
 		return nil
 	}
-	return l.next.Stage(job)
+	staged := l.next.Stage(job)
+	if staged == nil || l.batch == nil || job.BatchID == "" {
+		return staged
+	}
+	return begun{staged, l.batch}
 }
 
 // Launch implements supervisor.Launcher.
@@ -52,11 +56,12 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		return l.next.Launch(ctx, l.moved(job, in), p)
 	}
 	s, ok := p.(settler)
-	if !l.Isolates(job) || !ok {
-		return l.next.Launch(ctx, job, p)
-	}
+	isolated := ok && l.Isolates(job)
 	if l.batch != nil && job.BatchID != "" {
-		l.batch.begin(job.Index)
+		l.batch.begin(job.Index, isolated)
+	}
+	if !isolated {
+		return l.next.Launch(ctx, job, p)
 	}
 	in, err := l.copy(ctx, fmt.Sprintf("%s-%d", job.ExecutionID, l.made.Add(1)), l.dir(job))
 	if err != nil {
@@ -71,7 +76,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		return r
 	}
 	s.Settle(func(changed []string) {
-		l.finish(&r, job, in, s, append(changed, r.ChangedFiles...))
+		l.finish(ctx, &r, job, in, s, append(changed, r.ChangedFiles...))
 		l.remove(in)
 	})
 	return r
@@ -100,9 +105,12 @@ func (t *Trees) moved(job task.Job, in *place) task.Job {
 
 // finish joins what a task changed, or keeps it, and completes the result. said are the files that agents said they
 // changed, with their tools.
-func (l launcher) finish(r *task.Result, job task.Job, in *place, s settler, said []string) {
+func (l launcher) finish(
+	ctx context.Context, r *task.Result, job task.Job, in *place, s settler, said []string,
+) {
 	r.ChangedFiles = nil
-	ctx := context.Background() // a completed task is joined also when the run is to end
+	waits := ctx
+	ctx = context.WithoutCancel(ctx) // a completed task is joined also when the run is to end
 	patch, err := in.Patch(ctx)
 	if err != nil {
 		fail(r, err, kept(in))
@@ -130,8 +138,13 @@ func (l launcher) finish(r *task.Result, job task.Job, in *place, s settler, sai
 	}
 	if len(changes.Outside(job.Targets, files(patch, below))) > 0 || len(job.Targets) == 0 {
 		if l.batch != nil && job.BatchID != "" {
-			s.Await(func() { l.batch.wait(job.Index) })
+			s.Await(func() { err = l.batch.wait(waits, job.Index) })
 		}
+	}
+	if err != nil {
+		r.Stop(err)
+		r.Warnings = append(r.Warnings, "nothing was joined, because it was cancelled: "+keep(in, patch))
+		return
 	}
 	out, err := in.tree.Join(ctx, patch)
 	if err != nil {
