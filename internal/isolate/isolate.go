@@ -106,7 +106,7 @@ func Open(cfg Config) (*Tree, error) {
 			cfg.Dir, cfg.State)
 	}
 	t := &Tree{Config: cfg, id: task.NewID(), copies: map[*Copy]struct{}{}}
-	t.history.stamps = map[string]filestate.Stamp{}
+	t.history.stamps, t.history.versions = map[string]filestate.Stamp{}, map[string][]version{}
 	t.owned = sync.OnceValue(t.foreign)
 	if t.live, err = os.OpenRoot(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("open the folder of the agents: %w", err)
@@ -348,7 +348,7 @@ func (c *Copy) Remove() error {
 	defer c.tree.mu.RUnlock()
 	c.tree.history.mu.Lock()
 	delete(c.tree.copies, c)
-	c.tree.history.forget(c.tree.copies)
+	c.tree.history.forget(c, c.tree.copies)
 	c.tree.history.mu.Unlock()
 	return c.clear()
 }

@@ -134,9 +134,10 @@ func (t *Tree) remember(steps []step) error {
 	defer h.mu.Unlock()
 	h.joins++
 	for _, s := range steps {
-		v := version{join: h.joins, path: string(s.Path), state: s.Live}
+		name := string(s.Path)
+		v := version{join: h.joins, state: s.Live}
 		if s.Live.File() {
-			data, whole, err := files.Content(t.live, v.path, s.Live, maxText)
+			data, whole, err := files.Content(t.live, name, s.Live, maxText)
 			if err != nil {
 				return err
 			}
@@ -144,7 +145,7 @@ func (t *Tree) remember(steps []step) error {
 				v.data = data
 			}
 		}
-		h.versions = append(h.versions, v)
+		h.versions[name] = append(h.versions[name], v)
 	}
 	return nil
 }

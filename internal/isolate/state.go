@@ -18,7 +18,6 @@ const maxText = 1 << 20
 // version is a file as it was before a join changed it.
 type version struct {
 	join  int // the number of the join
-	path  string
 	state files.State
 	data  []byte // of a file that can be joined by lines
 }
@@ -27,7 +26,7 @@ type version struct {
 type history struct {
 	mu       sync.Mutex
 	joins    int
-	versions []version
+	versions map[string][]version       // by path, in the order of joins; only those that a copy needs
 	stamps   map[string]filestate.Stamp // of files, as the last join left them
 }
 
@@ -35,20 +34,21 @@ type history struct {
 func (h *history) version(after int, path string) (version, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i := slices.IndexFunc(h.versions, func(v version) bool { return v.join > after && v.path == path })
-	if i < 0 {
-		return version{}, false
+	for _, v := range h.versions[path] {
+		if v.join > after {
+			return v, true
+		}
 	}
-	return h.versions[i], true
+	return version{}, false
 }
 
 // below returns the names in the folder dir that joins changed.
 func (h *history) below(dir string) (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, v := range h.versions {
-		if path.Dir(v.path) == dir {
-			names = append(names, path.Base(v.path))
+	for name := range h.versions {
+		if path.Dir(name) == dir {
+			names = append(names, path.Base(name))
 		}
 	}
 	return names
@@ -62,13 +62,27 @@ func (h *history) ours(path string, info fs.FileInfo) bool {
 	return ok && stamp == filestate.StampOf(info)
 }
 
-// forget drops what no copy needs. The caller holds h.mu.
-func (h *history) forget(copies map[*Copy]struct{}) {
-	oldest := h.joins
+// forget drops what no copy needs, after gone was removed: each needs the first version after it was made. The caller
+// holds h.mu.
+func (h *history) forget(gone *Copy, copies map[*Copy]struct{}) {
+	var made []int // after which joins copies were made
 	for c := range copies {
-		oldest = min(oldest, c.joins)
+		if made = append(made, c.joins); c.joins == gone.joins {
+			return
+		}
 	}
-	h.versions = slices.DeleteFunc(h.versions, func(v version) bool { return v.join <= oldest })
+	slices.Sort(made)
+	for name, versions := range h.versions {
+		before := 0
+		left := slices.DeleteFunc(versions, func(v version) bool {
+			i, _ := slices.BinarySearch(made, before)
+			before = v.join
+			return i == len(made) || made[i] >= v.join
+		})
+		if h.versions[name] = left; len(left) == 0 {
+			delete(h.versions, name)
+		}
+	}
 }
 
 // base returns the state of a file when the copy was made. sure is false if somebody else changed it since.
