@@ -53,7 +53,7 @@ var floors = [][]string{
 		"internal/app/command", "internal/app/lastword", "internal/app/manual", "internal/app/scratch",
 		"internal/app/batch/naming",
 		"internal/box",
-		"internal/models/extract/markdown", "internal/isolate/worktree",
+		"internal/models/extract/markdown", "internal/isolate/worktree", "internal/isolate/overlayfs",
 	}, {
 		"pkg/session", "pkg/supervisor", "pkg/childproc/plausible", "internal/agent/loop", "internal/agent/longtext",
 		"internal/approval", "internal/approval/rulefile",

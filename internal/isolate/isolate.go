@@ -46,6 +46,7 @@ import (
 	"time"
 
 	"qq/internal/box/filestate"
+	"qq/internal/isolate/overlayfs"
 	"qq/internal/isolate/worktree"
 	"qq/internal/record/ledger/alive"
 	"qq/internal/sandbox"
@@ -237,7 +238,7 @@ func (e errWords) Unwrap() error { return e.error }
 func (c *Copy) mount(context.Context) error {
 	l := sandbox.Layers{Lower: c.tree.Dir}
 	l.Upper, l.Work = filepath.Join(c.folder, "upper"), filepath.Join(c.folder, "work")
-	if err := mountBelow(c.tree.Dir); err != nil {
+	if err := overlayfs.MountBelow(c.tree.Dir); err != nil {
 		return err
 	}
 	info, err := os.Stat(c.tree.Dir)

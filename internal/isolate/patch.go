@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"qq/internal/isolate/files"
+	"qq/internal/isolate/overlayfs"
 )
 
 // Change is what a task did to the file or folder at Path, which is relative to the tree and has slashes.
@@ -161,7 +162,7 @@ func (r *reading) removed(dir string, names []string) (gone []string, err error)
 	var base []string
 	if m := r.copy.manifest; m != nil {
 		base = slices.Clone(m.Names(path.Join(r.copy.prefix, dir)))
-	} else if opaque(filepath.Join(r.copy.changes, dir)) {
+	} else if overlayfs.Opaque(filepath.Join(r.copy.changes, dir)) {
 		if base, err = r.copy.baseNames(dir); err != nil {
 			return nil, err
 		}
@@ -175,7 +176,7 @@ func (r *reading) entry(name string) error {
 	if err != nil {
 		return err
 	}
-	if r.copy.manifest == nil && whiteout(info) {
+	if r.copy.manifest == nil && overlayfs.Whiteout(info) {
 		return r.gone(name)
 	}
 	if m := r.copy.manifest; m != nil && !info.IsDir() && m.Unchanged(r.copy.prefix+name, info) {
