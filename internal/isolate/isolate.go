@@ -21,7 +21,8 @@
 //
 // After a kill at any moment, the tree is as before or as after one patch once Sweep has run; each single file is so
 // at any time. First, all new files are written under other names in the tree (.qq-join-…) and to the disk. Then a
-// journal is committed, and the files are renamed. Sweep finishes a committed journal and undoes another one. Between
+// journal is committed, and the files are renamed. Sweep finishes a committed journal and undoes another one. If a file
+// cannot be renamed, because the disk is full or broken, those that were are taken back. Between
 // the kill and Sweep, some files may be new and others old. A file that somebody changes meanwhile is left alone, and
 // the new content is kept beside the patches.
 //

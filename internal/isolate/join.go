@@ -35,8 +35,8 @@ type Outcome struct {
 }
 
 // Join joins patches to the tree, in their order, and returns an outcome for each. A patch that is in conflict changes
-// nothing, and the ones after it are joined. An error ends the joining: the tree is then without that patch, unless the
-// error came while the files were renamed, which [Tree.Close] or [Sweep] finish.
+// nothing, and the ones after it are joined. An error ends the joining: the tree is then without that patch. If what
+// was changed could not be taken back, the error says so, and [Tree.Close] or [Sweep] try it once more.
 func (t *Tree) Join(ctx context.Context, patches ...*Patch) ([]Outcome, error) {
 	var outcomes []Outcome
 	for _, p := range patches {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"qq/internal/isolate/worktree"
 )
@@ -69,7 +68,7 @@ func clearSession(state, id, patches string) (kept []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries { // the journals first: a copy has what they need no more, but a failed one must stay
-		if e.Type().IsRegular() && (strings.HasSuffix(e.Name(), begun) || strings.HasSuffix(e.Name(), committed)) {
+		if e.Type().IsRegular() && slices.Contains([]string{begun, committed, failed}, filepath.Ext(e.Name())) {
 			found, err := recoverJoin(state, filepath.Join(folder, e.Name()), patches)
 			if kept = append(kept, found...); err != nil {
 				return kept, err
@@ -107,10 +106,15 @@ func recoverJoin(state, name, patches string) (kept []string, err error) {
 		return nil, err
 	}
 	defer live.Close()
-	if strings.HasSuffix(name, committed) {
+	switch filepath.Ext(name) {
+	case committed:
 		kept, err = j.finish(live, patches)
-	} else {
-		err = j.undo(live)
+	case failed:
+		if err = j.back(live); err != nil {
+			err = errors.Join(err, os.Remove(name)) // a person has to look
+		}
+	default:
+		err = j.clean(live)
 	}
 	if err != nil {
 		return kept, fmt.Errorf("finish a join in %s: %w", j.Dir, err)

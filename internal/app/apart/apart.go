@@ -13,7 +13,8 @@
 // Order: the tasks of a batch are joined in input order: a patch waits until the tasks before it have ended. Meanwhile
 // its task lends its slot, but no task starts while four times as many wait as run at once. A patch that the targets of
 // its task cover does not wait, because the plan runs no two tasks at once whose targets overlap. In a batch with a
-// plan, a patch waits only for tasks that have started, because others may wait for this one. A delegated task is joined as soon as it ends.
+// plan, a patch waits only for tasks that have started, because others may wait for this one. A delegated task is
+// joined as soon as it ends.
 //
 // Files that git ignores are not joined, nor are files that programs obey and a command wrote, see package box: the
 // result has a warning about them.

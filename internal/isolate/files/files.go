@@ -10,7 +10,10 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // State is what a patch tells of a file: its type, permissions and content. The zero State is no file.
@@ -116,4 +119,64 @@ func Content(root *os.Root, name string, s State, limit int64) (data []byte, who
 	defer f.Close()
 	data, err = io.ReadAll(io.LimitReader(f, limit+1))
 	return data, int64(len(data)) <= limit, err
+}
+
+// folder opens the folder of a name, and follows no link. It is there no more if it is a link by now.
+func folder(root *os.Root, name string) (*os.File, error) {
+	top, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	dir := path.Dir(name)
+	fd, err := unix.Openat2(int(top.Fd()), dir, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		err = unix.ENOENT
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return os.NewFile(uintptr(fd), dir), nil
+}
+
+// Folder opens the folder of a name, and follows no link: who replaces a folder by a link meanwhile leads nobody
+// elsewhere. The error is [fs.ErrNotExist] if it is no folder. base is the name in it.
+func Folder(root *os.Root, name string) (dir *os.Root, base string, err error) {
+	f, err := folder(root, name)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	dir, err = os.OpenRoot("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
+	return dir, path.Base(name), err
+}
+
+// Rename renames a file, and follows no link.
+func Rename(root *os.Root, from, to string) error { return both(root, from, to, unix.Renameat) }
+
+// Link gives a file one more name, and follows no link.
+func Link(root *os.Root, from, to string) error {
+	return both(root, from, to, func(fromDir int, from string, toDir int, to string) error {
+		return unix.Linkat(fromDir, from, toDir, to, 0)
+	})
+}
+
+func both(root *os.Root, from, to string, call func(int, string, int, string) error) error {
+	a, err := folder(root, from)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	b, err := folder(root, to)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if err := call(int(a.Fd()), path.Base(from), int(b.Fd()), path.Base(to)); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
 }
