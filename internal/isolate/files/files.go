@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -128,18 +129,22 @@ func folder(root *os.Root, name string) (*os.File, error) {
 		return nil, err
 	}
 	defer top.Close()
-	dir := path.Dir(name)
-	fd, err := unix.Openat2(int(top.Fd()), dir, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	fd, err := unix.FcntlInt(top.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	for _, part := range strings.Split(path.Dir(name), "/") {
+		if err != nil {
+			break
+		}
+		above := fd
+		fd, err = unix.Openat(above, part, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		_ = unix.Close(above)
+	}
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 		err = unix.ENOENT
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: path.Dir(name), Err: err}
 	}
-	return os.NewFile(uintptr(fd), dir), nil
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // Folder opens the folder of a name, and follows no link: who replaces a folder by a link meanwhile leads nobody
