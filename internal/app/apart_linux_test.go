@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -201,6 +202,43 @@ func TestApartNotCompleted(t *testing.T) {
 	w.noCopies()
 }
 
+// TestApartKept: if there can be no patch of what a task changed, its copy is kept, and the result says where.
+func TestApartKept(t *testing.T) {
+	for _, mode := range []string{"overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newTree(t)
+			before := w.sh("git status --porcelain; sha256sum src/*")
+			_, r := w.isolated(mode, []map[string]any{
+				{"task": commandTask("echo done > work; truncate -s 300M large") + "\n" + commandTask("sleep 60"),
+					"timeout": 3},
+			}, "--halt", "never")
+			assert.Equal(t, task.Timeout, r[0].Status)
+			kept := func(text string) {
+				_, dir, ok := strings.Cut(text, "what it changed is kept in the folder ")
+				require.True(t, ok, text)
+				dir, _, _ = strings.Cut(dir, "\n")
+				assert.Equal(t, "done\n", w.sh("cat "+dir+"/work"))
+				require.NoError(t, os.RemoveAll(dir))
+			}
+			first := strings.Join(r[0].Warnings, "\n")
+			git, err := exec.LookPath("git")
+			require.NoError(t, err)
+			w.file("bin/git", "#!/bin/sh\ncase \"$*\" in *check-ignore*) exit 7; esac\nexec "+git+" \"$@\"\n")
+			bin := filepath.Join(w.home, "bin")
+			require.NoError(t, os.Rename(filepath.Join(w.dir, "bin"), bin))
+			require.NoError(t, os.Chmod(filepath.Join(bin, "git"), 0o755))
+			w.set("PATH=" + bin + ":" + os.Getenv("PATH"))
+			_, r = w.isolated(mode, []map[string]any{{"task": commandTask("echo done > work")}})
+			assert.Equal(t, task.Failed, r[0].Status)
+			assert.Contains(t, r[0].Err(), "its changes were not joined: ask git")
+			kept(r[0].Err())
+			kept(first) // the second run did not remove it
+			w.noCopies()
+			assert.Equal(t, before, w.sh("git status --porcelain; sha256sum src/*"))
+		})
+	}
+}
+
 // TestApartObeyed: a command cannot make or change a file that programs obey through its copy.
 func TestApartObeyed(t *testing.T) {
 	for _, mode := range []string{"overlay", "worktree"} {
@@ -318,6 +356,51 @@ func TestApartOrder(t *testing.T) {
 	}, "-j", "2")
 	assert.Equal(t, task.Completed, r[1].Status)
 	assert.Less(t, r[1].DurationMS, int64(1400), "it does not wait for the slow one")
+}
+
+// TestApartBound: behind a slow task only so many others wait to be joined, each with its copy.
+func TestApartBound(t *testing.T) {
+	w := newTree(t)
+	tasks := []map[string]any{{"task": commandTask("sleep 2; echo slow > slow")}}
+	for i := range 30 {
+		tasks = append(tasks, map[string]any{"task": commandTask(fmt.Sprintf("echo %d > f%d", i, i))})
+	}
+	ended := make(chan struct{})
+	most := make(chan int)
+	go func() {
+		n := 0
+		for {
+			copies, _ := filepath.Glob(filepath.Join(w.home, "qq/copies/*/*"))
+			n = max(n, len(copies))
+			select {
+			case <-ended:
+				most <- n
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}()
+	_, r := w.isolated("overlay", tasks, "-j", "2")
+	close(ended)
+	n := <-most
+	assert.Greater(t, n, 4*2)
+	assert.LessOrEqual(t, n, 4*2+4)
+	for _, one := range r {
+		assert.Equal(t, task.Completed, one.Status, one.Err())
+	}
+}
+
+// TestApartPhases: with --phases a task waits for one behind it, which is joined first.
+func TestApartPhases(t *testing.T) {
+	w := newTree(t)
+	_, r := w.isolated("overlay", []map[string]any{
+		{"task": commandTask("cat found > a")},
+		{"task": commandTask("echo found > found"), "role": "information-gathering"},
+	}, "--phases")
+	for _, one := range r {
+		assert.Equal(t, task.Completed, one.Status, one.Err())
+	}
+	assert.Equal(t, "found\n", w.sh("cat a"))
 }
 
 // TestApartNoDeadlock: a task that waits to be joined lends its lease. A child of a task before it may need that.

@@ -152,6 +152,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.apart = apart.New(apart.Config{
 		Mode: set.Isolate, Dir: cfg.Dir, Home: set.Home, Outputs: string(w.outputs()), Host: w.host, Exe: w.exe,
 		Env: cfg.Environ, Agents: w, ReadOnly: cfg.ReadOnly, Writable: set.Writable, Person: cfg.Person,
+		Slots: set.MaxParallel,
 	})
 	w.launcher = childproc.NewLauncher(childproc.Config{
 		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,

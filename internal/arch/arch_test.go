@@ -40,7 +40,7 @@ var floors = [][]string{
 		"internal/app/command/vocabulary", "internal/app/columns",
 		"internal/standin/form", "internal/models/dialect/think", "internal/models/dialect/schema",
 		"internal/models/dialect/callid",
-		"internal/isolate/merge", "internal/isolate/gitpatch",
+		"internal/isolate/merge", "internal/isolate/gitpatch", "internal/isolate/files",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",
@@ -53,7 +53,7 @@ var floors = [][]string{
 		"internal/app/command", "internal/app/lastword", "internal/app/manual", "internal/app/scratch",
 		"internal/app/batch/naming",
 		"internal/box",
-		"internal/models/extract/markdown", "internal/isolate/worktree",
+		"internal/models/extract/markdown", "internal/isolate/worktree", "internal/isolate/overlayfs",
 	}, {
 		"pkg/session", "pkg/supervisor", "pkg/childproc/plausible", "internal/agent/loop", "internal/agent/longtext",
 		"internal/approval", "internal/approval/rulefile",

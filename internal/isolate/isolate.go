@@ -8,7 +8,8 @@
 // run in it. When the processes are gone, [Copy.Patch] says what changed: the files and folders whose type,
 // permissions or content are no longer those of their base. [Tree.Join] joins patches, one after another: each wholly
 // or, if a change of it is in conflict with the tree, not at all; then the patch is kept in a file for the person.
-// [Copy.Remove] removes the copy. If a process is killed, [Sweep] of a later one removes its copies.
+// [Copy.Remove] removes the copy. If a process is killed, [Sweep] of a later one removes its copies. If there can be no
+// patch, [Copy.Keep] keeps what the task wrote.
 //
 // A file that two tasks changed is joined by lines: see package merge. A file that somebody else changed while a task
 // changed its copy is in conflict, because its base is not known.
@@ -20,7 +21,8 @@
 //
 // After a kill at any moment, the tree is as before or as after one patch once Sweep has run; each single file is so
 // at any time. First, all new files are written under other names in the tree (.qq-join-…) and to the disk. Then a
-// journal is committed, and the files are renamed. Sweep finishes a committed journal and undoes another one. Between
+// journal is committed, and the files are renamed. Sweep finishes a committed journal and undoes another one. If a file
+// cannot be renamed, because the disk is full or broken, those that were are taken back. Between
 // the kill and Sweep, some files may be new and others old. A file that somebody changes meanwhile is left alone, and
 // the new content is kept beside the patches.
 //
@@ -45,6 +47,7 @@ import (
 	"time"
 
 	"qq/internal/box/filestate"
+	"qq/internal/isolate/overlayfs"
 	"qq/internal/isolate/worktree"
 	"qq/internal/record/ledger/alive"
 	"qq/internal/sandbox"
@@ -105,7 +108,7 @@ func Open(cfg Config) (*Tree, error) {
 			cfg.Dir, cfg.State)
 	}
 	t := &Tree{Config: cfg, id: task.NewID(), copies: map[*Copy]struct{}{}}
-	t.history.stamps = map[string]filestate.Stamp{}
+	t.history.stamps, t.history.versions = map[string]filestate.Stamp{}, map[string][]version{}
 	t.owned = sync.OnceValue(t.foreign)
 	if t.live, err = os.OpenRoot(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("open the folder of the agents: %w", err)
@@ -236,7 +239,7 @@ func (e errWords) Unwrap() error { return e.error }
 func (c *Copy) mount(context.Context) error {
 	l := sandbox.Layers{Lower: c.tree.Dir}
 	l.Upper, l.Work = filepath.Join(c.folder, "upper"), filepath.Join(c.folder, "work")
-	if err := mountBelow(c.tree.Dir); err != nil {
+	if err := overlayfs.MountBelow(c.tree.Dir); err != nil {
 		return err
 	}
 	info, err := os.Stat(c.tree.Dir)
@@ -326,13 +329,28 @@ func (c *Copy) Enter(cmd *proc.Command) error {
 // File returns the overlay, for a program that is to see it instead of the tree; nil for a worktree.
 func (c *Copy) File() *os.File { return c.overlay }
 
+// Keep moves what the task changed, as it is in the copy, to a folder that nobody but a person removes, and returns
+// that: all files of a worktree, or those of an overlay that are not as in the tree. No process may run in the copy,
+// which can only be removed then. See [Tree.Keep] for what can be applied.
+func (c *Copy) Keep() (dir string, err error) {
+	c.tree.mu.RLock()
+	defer c.tree.mu.RUnlock()
+	if c.overlay != nil {
+		_ = c.overlay.Close()
+		c.overlay = nil
+	}
+	_ = os.Chmod(c.changes, 0o700) // else it may not be moved
+	dir = filepath.Join(c.tree.State, c.ID+kept)
+	return dir, os.Rename(c.changes, dir)
+}
+
 // Remove removes the copy. No process may run in it.
 func (c *Copy) Remove() error {
 	c.tree.mu.RLock() // not while a join looks at the copies
 	defer c.tree.mu.RUnlock()
 	c.tree.history.mu.Lock()
 	delete(c.tree.copies, c)
-	c.tree.history.forget(c.tree.copies)
+	c.tree.history.forget(c, c.tree.copies)
 	c.tree.history.mu.Unlock()
 	return c.clear()
 }

@@ -245,6 +245,22 @@ func TestIgnored(t *testing.T) {
 	})
 }
 
+// TestForeignPaths: a path about which git says nothing but an error counts as not ignored, however many there are: one
+// in a submodule, one below a link that became a folder, and one that begins as a pattern of git does.
+func TestForeignPaths(t *testing.T) {
+	modes(t, func(t *testing.T, mode Mode) {
+		y := newYard(t, repository+"mkdir sub; git -C sub init -q .; git -C sub commit -q --allow-empty -m x; "+
+			"git add sub; git commit -qm sub; ln -s src dir")
+		c := y.make(mode)
+		y.run(c, "rm dir; mkdir dir sub/d; for i in $(seq 60); do echo 1 > sub/$i; echo 1 > sub/d/$i; "+
+			"echo 1 > dir/$i; echo 1 > \":(x)$i\"; done; echo 1 > my.log")
+		p := y.patch(c)
+		assert.Equal(t, []string{"my.log"}, p.Ignored)
+		y.join(p)
+		assert.Equal(t, "240\n", y.shell("tree", "ls sub/?* dir/?* :* | grep -c '[0-9]$'"))
+	})
+}
+
 // TestWorktreeInclude: a worktree has the ignored files that .worktreeinclude names, and an overlay all.
 func TestWorktreeInclude(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {

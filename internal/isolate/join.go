@@ -16,6 +16,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"qq/internal/box/filestate"
+	"qq/internal/isolate/files"
 	"qq/internal/isolate/gitpatch"
 	"qq/internal/isolate/merge"
 )
@@ -34,8 +35,8 @@ type Outcome struct {
 }
 
 // Join joins patches to the tree, in their order, and returns an outcome for each. A patch that is in conflict changes
-// nothing, and the ones after it are joined. An error ends the joining: the tree is then without that patch, unless the
-// error came while the files were renamed, which [Tree.Close] or [Sweep] finish.
+// nothing, and the ones after it are joined. An error ends the joining: the tree is then without that patch. If what
+// was changed could not be taken back, the error says so, and [Tree.Close] or [Sweep] try it once more.
 func (t *Tree) Join(ctx context.Context, patches ...*Patch) ([]Outcome, error) {
 	var outcomes []Outcome
 	for _, p := range patches {
@@ -93,7 +94,7 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 		if info, err := t.live.Lstat(string(s.Path)); err == nil {
 			t.history.stamps[string(s.Path)] = filestate.StampOf(info)
 		}
-		if !s.New.Mode.IsDir() && !(s.New.none() && s.Live.Mode.IsDir()) {
+		if !s.New.Mode.IsDir() && !(s.New.None() && s.Live.Mode.IsDir()) {
 			out.Files = append(out.Files, string(s.Path))
 		}
 	}
@@ -114,7 +115,7 @@ func (c *Copy) hold(steps []step) {
 	}
 	defer root.Close()
 	for _, s := range steps {
-		if !s.Live.none() {
+		if !s.Live.None() {
 			_ = root.Lchown(string(s.Path), -1, -1) // changes nothing, and copies the file to the upper folder
 		}
 	}
@@ -133,9 +134,10 @@ func (t *Tree) remember(steps []step) error {
 	defer h.mu.Unlock()
 	h.joins++
 	for _, s := range steps {
-		v := version{join: h.joins, path: string(s.Path), state: s.Live}
-		if s.Live.file() {
-			data, whole, err := content(t.live, v.path, s.Live, maxText)
+		name := string(s.Path)
+		v := version{join: h.joins, state: s.Live}
+		if s.Live.File() {
+			data, whole, err := files.Content(t.live, name, s.Live, maxText)
 			if err != nil {
 				return err
 			}
@@ -143,7 +145,7 @@ func (t *Tree) remember(steps []step) error {
 				v.data = data
 			}
 		}
-		h.versions = append(h.versions, v)
+		h.versions[name] = append(h.versions[name], v)
 	}
 	return nil
 }
@@ -162,7 +164,7 @@ type plan struct {
 func (pl *plan) decide(changes []Change) error {
 	pl.removed, pl.gone, pl.made = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range changes {
-		if c.New.none() {
+		if c.New.None() {
 			pl.removed[c.Path] = true
 		}
 		if c.Base.Mode.IsDir() && !c.New.Mode.IsDir() {
@@ -173,7 +175,7 @@ func (pl *plan) decide(changes []Change) error {
 		}
 	}
 	for _, c := range changes {
-		live, _, err := look(pl.live, c.Path, false)
+		live, _, err := files.Look(pl.live, c.Path, false)
 		if err != nil {
 			return err
 		}
@@ -189,34 +191,34 @@ func (pl *plan) decide(changes []Change) error {
 }
 
 // change adds the steps for a change to a file that is live in the tree, or returns why it is in conflict.
-func (pl *plan) change(c Change, live State) (reason string, err error) {
+func (pl *plan) change(c Change, live files.State) (reason string, err error) {
 	s := step{Path: []byte(c.Path), Live: live, New: c.New}
 	switch {
 	case live == c.New:
 		return "", nil
-	case c.New.none() && c.Base.Mode.IsDir() && live.Mode.IsDir(): // its permissions do not matter
+	case c.New.None() && c.Base.Mode.IsDir() && live.Mode.IsDir(): // its permissions do not matter
 	case c.New.Mode.IsDir() && live.Mode.IsDir() && c.Base != live:
 		return "", nil // two made the folder
 	case c.Unsure:
 		return "somebody else changed it while the task ran", nil
-	case !c.New.none() && !pl.housed(c.Path):
+	case !c.New.None() && !pl.housed(c.Path):
 		return "its folder is no longer there", nil
 	case live == c.Base:
-	case live.file() && c.Base.file() && c.New.file():
+	case live.File() && c.Base.File() && c.New.File():
 		if s.New, s.data, reason, err = pl.merge(c, live); reason != "" || err != nil {
 			return reason, err
 		}
-	case live.none():
+	case live.None():
 		return "it was removed by another task, or by somebody else", nil
-	case c.New.none():
+	case c.New.None():
 		return "the task removed it, and it was changed in the tree", nil
-	case c.Base.none():
+	case c.Base.None():
 		return "another file was made there", nil
 	default:
 		return "it was changed by another task, or by somebody else", nil
 	}
-	if live.Mode.IsDir() && !c.New.none() && !c.New.Mode.IsDir() {
-		names, err := list(pl.live, c.Path, false)
+	if live.Mode.IsDir() && !c.New.None() && !c.New.Mode.IsDir() {
+		names, err := files.List(pl.live, c.Path, false)
 		for _, name := range names {
 			if !pl.removed[path.Join(c.Path, name)] {
 				return "it becomes a file, and " + name + " is in it", err
@@ -245,7 +247,7 @@ func (pl *plan) housed(name string) bool {
 }
 
 // merge joins a change of a file to what another change made of it.
-func (pl *plan) merge(c Change, live State) (s State, data []byte, reason string, err error) {
+func (pl *plan) merge(c Change, live files.State) (s files.State, data []byte, reason string, err error) {
 	const both = "it was changed by another task, or by somebody else"
 	s.Mode = c.New.Mode
 	switch {
@@ -266,11 +268,11 @@ func (pl *plan) merge(c Change, live State) (s State, data []byte, reason string
 	if !ok || v.data == nil && v.state.Sum != emptySum {
 		return s, nil, both, nil
 	}
-	ours, whole, err := content(pl.live, c.Path, live, maxText)
+	ours, whole, err := files.Content(pl.live, c.Path, live, maxText)
 	if err != nil || !whole {
 		return s, nil, both, err
 	}
-	theirs, whole, err := content(pl.changed, c.Path, c.New, maxText)
+	theirs, whole, err := files.Content(pl.changed, c.Path, c.New, maxText)
 	if err != nil || !whole {
 		return s, nil, both, err
 	}
@@ -312,10 +314,10 @@ func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
 	var changes []gitpatch.Change
 	for _, c := range p.Changes {
 		if c.Base.Mode.IsDir() {
-			c.Base = State{}
+			c.Base = files.State{}
 		}
 		if c.New.Mode.IsDir() {
-			c.New = State{}
+			c.New = files.State{}
 		}
 		change := gitpatch.Change{Path: c.Path}
 		if change.Old, err = p.copy.baseBlob(c.Path, c.Base); err == nil {
@@ -344,7 +346,7 @@ func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
 }
 
 // baseBlob returns the base of a file. If its content is not known any more, it is that of the tree.
-func (c *Copy) baseBlob(name string, s State) (gitpatch.Blob, error) {
+func (c *Copy) baseBlob(name string, s files.State) (gitpatch.Blob, error) {
 	if v, ok := c.tree.history.version(c.joins, name); ok && v.data != nil {
 		return gitpatch.Blob{Mode: s.Mode, Data: v.data}, nil
 	}
@@ -355,11 +357,11 @@ func (c *Copy) baseBlob(name string, s State) (gitpatch.Blob, error) {
 	return b, err
 }
 
-func blob(root *os.Root, name string, s State) (gitpatch.Blob, error) {
-	if s.none() {
+func blob(root *os.Root, name string, s files.State) (gitpatch.Blob, error) {
+	if s.None() {
 		return gitpatch.Blob{}, nil
 	}
-	data, whole, err := content(root, name, s, maxBlob)
+	data, whole, err := files.Content(root, name, s, maxBlob)
 	if err == nil && !whole {
 		err = fmt.Errorf("%s is too large for a patch", name)
 	}

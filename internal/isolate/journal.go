@@ -15,14 +15,17 @@ import (
 	"syscall"
 
 	"github.com/google/renameio/v2"
+
+	"qq/internal/isolate/files"
 )
 
 // step changes one file of the tree from Live to New.
 type step struct {
 	Path []byte // relative to the tree
 	Temp []byte // the new file or link until it is renamed; empty if there is none
-	Live State
-	New  State
+	Old  []byte // one more name of the file that is replaced, until all steps are made; empty if there is none
+	Live files.State
+	New  files.State
 
 	data []byte // of a file that was joined by lines
 }
@@ -34,13 +37,15 @@ type journal struct {
 }
 
 // The ends of the names of journals, which follow the name of the copy. One that is begun may have made files with
-// temporary names; one that is committed is finished.
+// temporary names; one that is committed is finished; of one that is failed the steps are taken back.
 const (
 	begun     = ".begun"
 	committed = ".committed"
+	failed    = ".failed"
 )
 
-// run makes the steps. Before it changes a file of the tree, it writes the journal at name.
+// run makes the steps, all or, on error, none. Before it changes a file of the tree, it writes the journal at name. If
+// the steps cannot be taken back either, the journal stays, and Sweep tries it once more.
 func (j *journal) run(live *os.Root, name string, changed *os.Root, patches string) (kept []string, err error) {
 	j.name(live, name)
 	text, err := json.Marshal(j)
@@ -56,31 +61,47 @@ func (j *journal) run(live *os.Root, name string, changed *os.Root, patches stri
 		}
 	}
 	if err == nil {
-		err = commit(name)
+		err = rename(name, begun, committed)
 	}
 	if err != nil {
-		return nil, errors.Join(err, j.undo(live), os.Remove(name+begun))
+		return nil, errors.Join(err, j.clean(live), os.Remove(name+begun))
 	}
-	if kept, err = j.finish(live, patches); err != nil {
-		return kept, err
+	if kept, err = j.finish(live, patches); err == nil {
+		return kept, os.Remove(name + committed)
 	}
-	return kept, os.Remove(name + committed)
+	backErr := rename(name, committed, failed)
+	if backErr == nil {
+		backErr = j.back(live)
+	}
+	if backErr != nil {
+		const left = "a part of it is in the folder, because that could not be taken back"
+		return kept, fmt.Errorf("%w; %s: %w", err, left, backErr)
+	}
+	return kept, errors.Join(err, os.Remove(name+failed))
 }
 
-// name names the files that the steps need until they are renamed.
+// name names the files that the steps need until they are made.
 func (j *journal) name(live *os.Root, journal string) {
 	for i := range j.Steps {
 		s := &j.Steps[i]
-		if s.New.file() && s.New.Sum != s.Live.Sum || s.New.Mode.Type() == fs.ModeSymlink {
-			temp := tempPrefix + filepath.Base(journal) + "-" + strconv.Itoa(i)
-			s.Temp = []byte(path.Join(j.place(live, string(s.Path)), temp))
+		name := path.Join(j.place(live, string(s.Path)), tempPrefix+filepath.Base(journal)+"-"+strconv.Itoa(i))
+		if s.New.File() && s.New.Sum != s.Live.Sum || s.New.Mode.Type() == fs.ModeSymlink {
+			s.Temp = []byte(name)
+		}
+		if !s.Live.None() && !s.Live.Mode.IsDir() && (len(s.Temp) > 0 || s.removes()) {
+			s.Old = []byte(name + "-old")
 		}
 	}
 }
 
-// commit commits a journal, to the disk.
-func commit(name string) error {
-	if err := os.Rename(name+begun, name+committed); err != nil {
+// removes reports whether what is there has to be removed before the step is made.
+func (s step) removes() bool {
+	return !s.Live.None() && s.Live.Mode.Type() != s.New.Mode.Type() || s.New.None()
+}
+
+// rename changes what a journal says, to the disk.
+func rename(name, from, to string) error {
+	if err := os.Rename(name+from, name+to); err != nil {
 		return err
 	}
 	dir, err := os.Open(filepath.Dir(name))
@@ -108,13 +129,18 @@ func (j *journal) place(live *os.Root, name string) string {
 // write writes the new file of a step under its temporary name.
 func (s step) write(live, changed *os.Root) error {
 	temp := string(s.Temp)
-	switch {
-	case temp == "":
+	if temp == "" {
 		return nil
-	case s.New.Mode.Type() == fs.ModeSymlink:
-		return live.Symlink(s.New.Sum, temp)
 	}
-	to, err := live.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	dir, base, err := files.Folder(live, temp)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if s.New.Mode.Type() == fs.ModeSymlink {
+		return dir.Symlink(s.New.Sum, base)
+	}
+	to, err := dir.OpenFile(base, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -123,7 +149,7 @@ func (s step) write(live, changed *os.Root) error {
 		_, err = to.Write(s.data)
 	} else {
 		var from *os.File
-		if from, err = open(changed, string(s.Path), true); err == nil {
+		if from, err = files.Open(changed, string(s.Path), true); err == nil {
 			_, err = io.Copy(to, from)
 			from.Close()
 		}
@@ -136,17 +162,44 @@ func (s step) write(live, changed *os.Root) error {
 	return errors.Join(err, to.Chmod(s.New.Mode.Perm()), to.Sync())
 }
 
-// undo removes the files with temporary names.
-func (j *journal) undo(live *os.Root) error {
+// clean removes the files with temporary names.
+func (j *journal) clean(live *os.Root) error {
 	var all error
 	for _, s := range j.Steps {
-		if len(s.Temp) > 0 {
-			if err := live.Remove(string(s.Temp)); !errors.Is(err, fs.ErrNotExist) {
+		for _, temp := range []string{string(s.Temp), string(s.Old)} {
+			if temp == "" {
+				continue
+			}
+			if err := remove(live, temp); !errors.Is(err, fs.ErrNotExist) {
 				all = errors.Join(all, err)
 			}
 		}
 	}
 	return all
+}
+
+// remove removes a file or an empty folder, and follows no link.
+func remove(live *os.Root, name string) error {
+	dir, base, err := files.Folder(live, name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Remove(base)
+}
+
+// back takes the steps back that are made.
+func (j *journal) back(live *os.Root) error {
+	var all error
+	for _, a := range slices.Backward(j.actions()) {
+		if err := a.back(live); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			all = errors.Join(all, err)
+		}
+	}
+	if all != nil {
+		return all
+	}
+	return j.clean(live)
 }
 
 // finish makes the steps that are not made yet. It returns the names of files with new content that somebody else
@@ -161,7 +214,7 @@ func (j *journal) finish(live *os.Root, patches string) (kept []string, err erro
 			return kept, err
 		}
 	}
-	return kept, nil
+	return kept, j.clean(live)
 }
 
 // action is a part of a step.
@@ -183,12 +236,12 @@ func (j *journal) actions() (all []action) {
 	steps := slices.Clone(j.Steps)
 	slices.SortFunc(steps, func(a, b step) int { return comparePaths(string(a.Path), string(b.Path)) })
 	for _, s := range slices.Backward(steps) { // what is in a folder before the folder
-		if !s.Live.none() && s.Live.Mode.Type() != s.New.Mode.Type() || s.New.none() {
+		if s.removes() {
 			all = append(all, action{s, removing})
 		}
 	}
 	for _, s := range steps {
-		if !s.New.none() {
+		if !s.New.None() {
 			all = append(all, action{s, making})
 		}
 	}
@@ -202,53 +255,108 @@ func (j *journal) actions() (all []action) {
 
 // do does the action unless it is done. It returns the name of a file with new content that somebody else changed.
 func (a action) do(live *os.Root, patches string) (aside string, err error) {
-	name := string(a.Path)
+	dir, base, err := files.Folder(live, string(a.Path))
+	gone := errors.Is(err, fs.ErrNotExist) // somebody else removed or replaced it
+	if gone && a.part == making && len(a.Temp) > 0 {
+		return a.aside(live, patches)
+	}
+	if gone && (a.part != making || !a.New.Mode.IsDir()) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
 	switch {
 	case a.part == removing:
-		return "", a.remove(live)
+		return "", a.remove(live, dir, base)
 	case a.part == restricting:
-		err = live.Chmod(name, a.New.Mode.Perm())
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
+		if info, statErr := dir.Lstat(base); statErr == nil && info.IsDir() {
+			err = dir.Chmod(base, a.New.Mode.Perm())
 		}
 	case a.New.Mode.IsDir():
-		err = live.Mkdir(name, 0o700)
+		err = dir.Mkdir(base, 0o700)
 		if errors.Is(err, fs.ErrExist) {
 			err = nil
 		}
 	default:
-		return a.put(live, patches)
+		return a.put(live, dir, base, patches)
 	}
 	return "", err
 }
 
-// remove removes what the step replaces, unless somebody else changed it.
-func (s step) remove(live *os.Root) error {
-	name := string(s.Path)
-	is, _, err := look(live, name, false)
-	if err != nil || is.none() || is != s.Live && !(is.Mode.IsDir() && s.Live.Mode.IsDir()) {
+// back takes the action back if it is done, and nobody else changed the file since.
+func (a action) back(live *os.Root) error {
+	dir, base, err := files.Folder(live, string(a.Path))
+	if err != nil {
 		return err
 	}
-	err = live.Remove(name)
-	if is.Mode.IsDir() && s.New.none() {
+	defer dir.Close()
+	is, _, err := files.Look(dir, base, false)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.part == restricting:
+		if a.Live.Mode.IsDir() && is == a.New {
+			err = dir.Chmod(base, a.Live.Mode.Perm())
+		}
+	case a.part == making && a.New.Mode.IsDir():
+		if !a.Live.Mode.IsDir() && is.Mode.IsDir() {
+			_ = dir.Remove(base) // it may not be empty
+		}
+	case a.part == making && is != a.New, a.part == removing && !is.None():
+	case len(a.Old) > 0 && (a.part == removing || !a.removes()):
+		err = files.Rename(live, string(a.Old), string(a.Path))
+		if a.part == making && errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("the old %s was not kept", a.Path) // see remember
+		}
+	case a.part == making && len(a.Temp) == 0:
+		err = dir.Chmod(base, a.Live.Mode.Perm())
+	case a.part == making:
+		err = dir.Remove(base)
+	case a.Live.Mode.IsDir():
+		if err = dir.Mkdir(base, 0o700); err == nil {
+			err = dir.Chmod(base, a.Live.Mode.Perm())
+		}
+	}
+	return err
+}
+
+// remember gives the file that the step replaces one more name, if the file system can do that.
+func (s step) remember(live *os.Root) {
+	if len(s.Old) > 0 {
+		_ = files.Link(live, string(s.Path), string(s.Old))
+	}
+}
+
+// remove removes what the step replaces, the file base in dir, unless somebody else changed it.
+func (s step) remove(live, dir *os.Root, base string) error {
+	is, _, err := files.Look(dir, base, false)
+	if err != nil || is.None() || is != s.Live && !(is.Mode.IsDir() && s.Live.Mode.IsDir()) {
+		return err
+	}
+	s.remember(live)
+	err = dir.Remove(base)
+	if is.Mode.IsDir() && s.New.None() {
 		return nil // it may not be empty
 	}
 	return err
 }
 
-// put gives the new file of the step its name. If somebody else changed the file, it moves the new one to patches, and
-// returns that name.
-func (s step) put(live *os.Root, patches string) (aside string, err error) {
-	name, temp := string(s.Path), string(s.Temp)
-	is, _, err := look(live, name, false)
+// put gives the new file of the step its name, base in dir. If somebody else changed the file, it moves the new one to
+// patches, and returns that name.
+func (s step) put(live, dir *os.Root, base, patches string) (aside string, err error) {
+	temp := string(s.Temp)
+	is, _, err := files.Look(dir, base, false)
 	if err != nil || is == s.New && temp == "" {
 		return "", err
 	}
-	replaced := s.Live.Mode.Type() != s.New.Mode.Type() && is.none() // it was removed before
+	replaced := s.Live.Mode.Type() != s.New.Mode.Type() && is.None() // it was removed before
 	expected := is == s.Live || replaced
 	if temp == "" { // only its permissions change
 		if expected {
-			err = live.Chmod(name, s.New.Mode.Perm())
+			err = dir.Chmod(base, s.New.Mode.Perm())
 		}
 		return "", err
 	}
@@ -257,17 +365,27 @@ func (s step) put(live *os.Root, patches string) (aside string, err error) {
 	}
 	switch {
 	case is == s.New:
-		return "", live.Remove(temp)
+		return "", remove(live, temp)
 	case expected:
-		return "", live.Rename(temp, name)
+		s.remember(live)
+		return "", files.Rename(live, temp, string(s.Path))
 	}
-	aside = filepath.Join(patches, strings.TrimPrefix(path.Base(temp), ".")+"-"+path.Base(name))
-	return aside, errors.Join(s.save(live, aside), live.Remove(temp))
+	return s.aside(live, patches)
+}
+
+// aside moves the new file of the step to patches, and returns its name there.
+func (s step) aside(live *os.Root, patches string) (aside string, err error) {
+	temp := string(s.Temp)
+	if _, err := live.Lstat(temp); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	aside = filepath.Join(patches, strings.TrimPrefix(path.Base(temp), ".")+"-"+path.Base(string(s.Path)))
+	return aside, errors.Join(s.save(live, aside), remove(live, temp))
 }
 
 // save copies the new file of the step to the file at aside.
 func (s step) save(live *os.Root, aside string) error {
-	data, _, err := content(live, string(s.Temp), s.New, maxBlob)
+	data, _, err := files.Content(live, string(s.Temp), s.New, maxBlob)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(aside), 0o700)
 	}

@@ -2,13 +2,17 @@ package isolate
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/internal/isolate/files"
 )
 
 // TestKilledAtEachStep: whatever a process had done of a join when it was killed, Sweep makes the tree as before or, if
@@ -63,6 +67,83 @@ func TestKilledAtEachStep(t *testing.T) {
 			y.clean()
 		}
 	}
+}
+
+// TestFailedJoin: whatever was done of a join when it fails, the tree is as before, and nothing finishes it later.
+func TestFailedJoin(t *testing.T) {
+	const script = "sed -i s/one/ONE/ src/a; rm -r src/deep; echo f > src/deep; mv bin b2; ln -sfn x link; " +
+		"rm .gitignore; ln -s x .gitignore; chmod 700 src; chmod +x untracked; mkdir -p n/m; echo 1 > n/m/o; " +
+		"rmdir empty2"
+	for cut, more := 0, true; more; cut++ {
+		y := newYard(t, repository)
+		c, err := y.Make(t.Context(), "k", Overlay)
+		if err != nil {
+			t.Skip(err)
+		}
+		before := sum(t, y.path("tree"), false)
+		y.run(c, script)
+		changed, err := os.OpenRoot(c.changes)
+		require.NoError(t, err)
+		defer changed.Close()
+		j := journal{Dir: []byte(y.Dir), Steps: y.plan(y.patch(c))}
+		more = cut < len(j.actions())
+		if !more { // as run does it, up to a folder that cannot be made
+			j.Steps = append(j.Steps, step{Path: []byte("nowhere/x"), New: files.State{Mode: fs.ModeDir | 0o755}})
+			_, err = j.run(y.live, filepath.Join(y.folder(), "k"), changed, y.path("patches"))
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			assert.NotContains(t, err.Error(), "taken back")
+		} else {
+			j.name(y.live, filepath.Join(y.folder(), "k"))
+			for _, s := range j.Steps {
+				require.NoError(t, s.write(y.live, changed))
+			}
+			for _, a := range j.actions()[:cut] {
+				_, err := a.do(y.live, y.path("patches"))
+				require.NoError(t, err)
+			}
+			if cut%2 == 0 { // the process is killed while it takes them back
+				for _, a := range slices.Backward(j.actions()[cut/2:]) {
+					_ = a.back(y.live)
+				}
+			}
+			text, err := json.Marshal(j)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(y.folder(), "k")+failed, text, 0o600))
+		}
+		require.NoError(t, y.Close())
+		assert.Equal(t, before, sum(t, y.path("tree"), false), "after %d", cut)
+		y.clean()
+	}
+}
+
+// TestJournalFollowsNoLink: who replaces a folder by a link while a join renames files leads it nowhere.
+func TestJournalFollowsNoLink(t *testing.T) {
+	y := newYard(t, repository)
+	c, err := y.Make(t.Context(), "k", Overlay)
+	if err != nil {
+		t.Skip(err)
+	}
+	y.run(c, "mkdir src/made; echo new > src/made/pre-commit; rm src/deep/b; chmod 700 src/deep")
+	y.shell("tree", "mkdir -p .git/hooks; echo old > .git/hooks/b; chmod 755 .git/hooks")
+	before := y.shell("tree", "ls -l .git/hooks; stat -c %a .git/hooks")
+	changed, err := os.OpenRoot(c.changes)
+	require.NoError(t, err)
+	defer changed.Close()
+	j := journal{Dir: []byte(y.Dir), Steps: y.plan(y.patch(c))}
+	j.name(y.live, filepath.Join(y.folder(), "k"))
+	for _, s := range j.Steps {
+		require.NoError(t, s.write(y.live, changed))
+	}
+	for _, a := range j.actions() {
+		if string(a.Path) == "src/made/pre-commit" {
+			y.shell("tree", "rmdir src/made; ln -s ../.git/hooks src/made")
+		}
+		_, err := a.do(y.live, y.path("patches"))
+		require.NoError(t, err)
+	}
+	assert.Equal(t, before, y.shell("tree", "ls -l .git/hooks; stat -c %a .git/hooks"))
+	require.NoError(t, j.clean(y.live))
+	assert.Equal(t, "new\n", y.shell("patches", "cat *-pre-commit"))
 }
 
 // plan returns the steps to join a patch.

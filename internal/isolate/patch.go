@@ -9,13 +9,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"qq/internal/isolate/files"
+	"qq/internal/isolate/overlayfs"
 )
 
 // Change is what a task did to the file or folder at Path, which is relative to the tree and has slashes.
 type Change struct {
 	Path string
-	Base State // in the tree, when the copy was made
-	New  State // in the copy
+	Base files.State // in the tree, when the copy was made
+	New  files.State // in the copy
 	// Unsure says that somebody else changed the file meanwhile, so that Base may be another one.
 	Unsure bool
 }
@@ -130,7 +133,7 @@ func (r *reading) folder(dir string) error {
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}
-	names, err := list(r.changed, dir, true)
+	names, err := files.List(r.changed, dir, true)
 	if err != nil {
 		return err
 	}
@@ -159,7 +162,7 @@ func (r *reading) removed(dir string, names []string) (gone []string, err error)
 	var base []string
 	if m := r.copy.manifest; m != nil {
 		base = slices.Clone(m.Names(path.Join(r.copy.prefix, dir)))
-	} else if opaque(filepath.Join(r.copy.changes, dir)) {
+	} else if overlayfs.Opaque(filepath.Join(r.copy.changes, dir)) {
 		if base, err = r.copy.baseNames(dir); err != nil {
 			return nil, err
 		}
@@ -173,7 +176,7 @@ func (r *reading) entry(name string) error {
 	if err != nil {
 		return err
 	}
-	if r.copy.manifest == nil && whiteout(info) {
+	if r.copy.manifest == nil && overlayfs.Whiteout(info) {
 		return r.gone(name)
 	}
 	if m := r.copy.manifest; m != nil && !info.IsDir() && m.Unchanged(r.copy.prefix+name, info) {
@@ -183,7 +186,7 @@ func (r *reading) entry(name string) error {
 		r.patch.Left = append(r.patch.Left, name)
 		return nil
 	}
-	now, _, err := look(r.changed, name, true)
+	now, _, err := files.Look(r.changed, name, true)
 	if err != nil {
 		return err
 	}
@@ -203,7 +206,7 @@ func (r *reading) entry(name string) error {
 }
 
 // add adds a change to the patch if there is one, and returns the base.
-func (r *reading) add(name string, now State) (State, error) {
+func (r *reading) add(name string, now files.State) (files.State, error) {
 	base, sure, err := r.copy.base(name)
 	if err == nil && base != now {
 		r.patch.Changes = append(r.patch.Changes, Change{Path: name, Base: base, New: now, Unsure: !sure})
@@ -213,7 +216,7 @@ func (r *reading) add(name string, now State) (State, error) {
 
 // gone adds that a file, or a folder with all in it, was removed.
 func (r *reading) gone(name string) error {
-	base, err := r.add(name, State{})
+	base, err := r.add(name, files.State{})
 	if err == nil && base.Mode.IsDir() {
 		err = r.goneBelow(name)
 	}

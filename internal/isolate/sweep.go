@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"qq/internal/isolate/worktree"
 )
@@ -19,9 +18,12 @@ const repositoryFile = "repository"
 // worktreeName is the name of the worktree of a copy, which no other one has.
 func worktreeName(tree, id string) string { return "qq-" + tree + "-" + id }
 
+// kept ends the names of folders that [Copy.Keep] made.
+const kept = ".kept"
+
 // Sweep finishes joins and removes copies of processes that were killed. It returns files with new content that
 // somebody else changed meanwhile, see [Outcome.Kept]. There are no mounts to remove: they ended with their process.
-func Sweep(state, patches string) (kept []string, err error) {
+func Sweep(state, patches string) (aside []string, err error) {
 	entries, err := os.ReadDir(state)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -29,7 +31,9 @@ func Sweep(state, patches string) (kept []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for copies that were left: %w", err)
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !e.IsDir() })
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return !e.IsDir() || filepath.Ext(e.Name()) == kept
+	})
 	if len(entries) == 0 {
 		return nil, nil
 	}
@@ -46,11 +50,11 @@ func Sweep(state, patches string) (kept []string, err error) {
 				continue
 			}
 			found, err := clearSession(state, e.Name(), patches)
-			kept, all = append(kept, found...), errors.Join(all, err)
+			aside, all = append(aside, found...), errors.Join(all, err)
 		}
 		return nil
 	})
-	return kept, errors.Join(err, all, dir.Sweep())
+	return aside, errors.Join(err, all, dir.Sweep())
 }
 
 // clearSession finishes the joins of one process, and removes its copies.
@@ -64,7 +68,7 @@ func clearSession(state, id, patches string) (kept []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries { // the journals first: a copy has what they need no more, but a failed one must stay
-		if e.Type().IsRegular() && (strings.HasSuffix(e.Name(), begun) || strings.HasSuffix(e.Name(), committed)) {
+		if e.Type().IsRegular() && slices.Contains([]string{begun, committed, failed}, filepath.Ext(e.Name())) {
 			found, err := recoverJoin(state, filepath.Join(folder, e.Name()), patches)
 			if kept = append(kept, found...); err != nil {
 				return kept, err
@@ -102,10 +106,15 @@ func recoverJoin(state, name, patches string) (kept []string, err error) {
 		return nil, err
 	}
 	defer live.Close()
-	if strings.HasSuffix(name, committed) {
+	switch filepath.Ext(name) {
+	case committed:
 		kept, err = j.finish(live, patches)
-	} else {
-		err = j.undo(live)
+	case failed:
+		if err = j.back(live); err != nil {
+			err = errors.Join(err, os.Remove(name)) // a person has to look
+		}
+	default:
+		err = j.clean(live)
 	}
 	if err != nil {
 		return kept, fmt.Errorf("finish a join in %s: %w", j.Dir, err)

@@ -11,9 +11,10 @@
 // zero, works in the tree: only what it delegates is isolated. The tree is copied as it is, with what is not committed.
 //
 // Order: the tasks of a batch are joined in input order: a patch waits until the tasks before it have ended. Meanwhile
-// its task lends its slot. A patch that the targets of its task cover does not wait, because the plan runs no two tasks
-// at once whose targets overlap. In a batch with needs, targets or priorities, a patch waits only for tasks that have
-// started, because others may wait for this one. A delegated task is joined as soon as it ends.
+// its task lends its slot, but no task starts while four times as many wait as run at once. A patch that the targets of
+// its task cover does not wait, because the plan runs no two tasks at once whose targets overlap. In a batch with a
+// plan, a patch waits only for tasks that have started, because others may wait for this one. A delegated task is
+// joined as soon as it ends.
 //
 // Files that git ignores are not joined, nor are files that programs obey and a command wrote, see package box: the
 // result has a warning about them.
@@ -63,6 +64,7 @@ type Config struct {
 	Env      []string // for git
 	Agents   Agents
 	ReadOnly bool     // no agent may change anything
+	Slots    int      // how many tasks run at once
 	Writable []string // folders and files of QQ_WRITABLE
 	Person   Person
 }

@@ -43,7 +43,11 @@ func (l launcher) Stage(job task.Job) supervisor.Staged {
 	if l.at(job.Parent) != nil || l.Isolates(job) {
 		return nil
 	}
-	return l.next.Stage(job)
+	staged := l.next.Stage(job)
+	if staged == nil || l.batch == nil || job.BatchID == "" {
+		return staged
+	}
+	return begun{staged, l.batch}
 }
 
 // Launch implements supervisor.Launcher.
@@ -53,11 +57,12 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		return l.next.Launch(ctx, l.moved(job, in), p)
 	}
 	s, ok := p.(settler)
-	if !l.Isolates(job) || !ok {
-		return l.next.Launch(ctx, job, p)
-	}
+	isolated := ok && l.Isolates(job)
 	if l.batch != nil && job.BatchID != "" {
-		l.batch.begin(job.Index)
+		l.batch.begin(job.Index, isolated)
+	}
+	if !isolated {
+		return l.next.Launch(ctx, job, p)
 	}
 	in, err := l.copy(ctx, fmt.Sprintf("%s-%d", job.ExecutionID, l.made.Add(1)), l.dir(job))
 	if err != nil {
@@ -72,7 +77,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		return r
 	}
 	s.Settle(&r, func(changed []string) {
-		l.finish(&r, job, in, s, append(changed, r.ChangedFiles...))
+		l.finish(ctx, &r, job, in, s, append(changed, r.ChangedFiles...))
 		l.remove(in)
 	})
 	return r
@@ -101,12 +106,15 @@ func (t *Trees) moved(job task.Job, in *place) task.Job {
 
 // finish joins what a task changed, or keeps it, and completes the result. said are the files that agents said they
 // changed, with their tools.
-func (l launcher) finish(r *task.Result, job task.Job, in *place, s settler, said []string) {
+func (l launcher) finish(
+	ctx context.Context, r *task.Result, job task.Job, in *place, s settler, said []string,
+) {
 	r.ChangedFiles = nil
-	ctx := context.Background() // a completed task is joined also when the run is to end
+	waits := ctx
+	ctx = context.WithoutCancel(ctx) // a completed task is joined also when the run is to end
 	patch, err := in.Patch(ctx)
 	if err != nil {
-		fail(r, err, "what it changed is lost")
+		fail(r, err, kept(in))
 		return
 	}
 	prefix, _ := filepath.Rel(in.Tree(), in.dir)
@@ -122,35 +130,53 @@ func (l launcher) finish(r *task.Result, job task.Job, in *place, s settler, sai
 		return
 	}
 	if r.Status != task.Completed {
-		file, err := in.tree.Keep(patch)
-		if err != nil {
-			r.Warnings = append(r.Warnings, "what it changed is lost: "+task.Line(err.Error()))
-			return
-		}
-		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed: what it changed is in "+file)
+		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed: "+keep(in, patch))
 		return
 	}
-	l.hold(r, patch, in, said, below)
+	if err := l.hold(r, patch, in, said, below); err != nil {
+		fail(r, err, kept(in))
+		return
+	}
 	if len(changes.Outside(job.Targets, files(patch, below))) > 0 || len(job.Targets) == 0 {
 		if l.batch != nil && job.BatchID != "" {
-			s.Await(func() { l.batch.wait(job.Index) })
+			s.Await(func() { err = l.batch.wait(waits, job.Index) })
 		}
+	}
+	if err != nil {
+		r.Stop(err)
+		r.Warnings = append(r.Warnings, "nothing was joined, because it was cancelled: "+keep(in, patch))
+		return
 	}
 	out, err := in.tree.Join(ctx, patch)
 	if err != nil {
-		file, keepErr := in.tree.Keep(patch)
-		where := "what it changed is kept in " + file
-		if keepErr != nil {
-			where = "what it changed is lost: " + task.Line(keepErr.Error())
-		}
-		fail(r, err, where)
+		fail(r, err, keep(in, patch))
 		return
 	}
 	conclude(r, out[0], in, below)
 }
 
+// keep keeps a patch that is not joined in a file, or the copy if that cannot be. It returns where.
+func keep(in *place, patch *isolate.Patch) string {
+	file, err := in.tree.Keep(patch)
+	if err != nil {
+		return kept(in)
+	}
+	return "what it changed is in " + file
+}
+
+// kept keeps a copy of which there is no patch, and returns where.
+func kept(in *place) string {
+	dir, err := in.Keep()
+	if err != nil {
+		return "what it changed is lost: " + task.Line(err.Error())
+	}
+	return "what it changed is kept in the folder " + dir
+}
+
 // hold takes files that programs obey, and that a command wrote, from a patch, and keeps them.
-func (l launcher) hold(r *task.Result, patch *isolate.Patch, in *place, said []string, below func(string) string) {
+func (l launcher) hold(
+	r *task.Result, patch *isolate.Patch, in *place, said []string, below func(string) string,
+) error {
 	var others []string
 	for _, c := range patch.Changes {
 		if !slices.Contains(said, below(c.Path)) {
@@ -158,18 +184,19 @@ func (l launcher) hold(r *task.Result, patch *isolate.Patch, in *place, said []s
 		}
 	}
 	if len(others) == 0 {
-		return
+		return nil
 	}
 	held, told := box.New(box.Config{Dir: in.Tree(), Writable: l.Writable}).Obeyed(others)
 	warn(r, "new or changed, and programs obey it: look at it first", told, below, "")
 	if len(held) == 0 {
-		return
+		return nil
 	}
 	file, err := in.tree.Keep(patch.Part(held))
 	if err != nil {
-		file = "nowhere: " + task.Line(err.Error())
+		return err
 	}
 	warn(r, "not joined, because programs obey it and a command wrote it", held, below, ": it is kept in "+file)
+	return nil
 }
 
 // conclude completes the result of a task with what became of its patch.

@@ -17,6 +17,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -171,38 +172,66 @@ func (e *exitError) Error() string {
 }
 
 // Ignored returns those of the paths, relative to the top of the checkout, that git ignores. A file that git tracks is
-// not ignored.
+// not ignored, nor is one of a submodule.
 func (r *Repository) Ignored(ctx context.Context, paths []string) ([]string, error) {
-	if len(paths) == 0 {
-		return nil, nil
+	found, err := r.ignored(ctx, paths)
+	if _, refused := errors.AsType[*exitError](err); !refused {
+		return found, err
 	}
-	return r.ignored(ctx, paths, new(int(maxRuns)))
-}
-
-// maxRuns bounds how often git runs to find the path that it refuses: one of a submodule, or below a link.
-const maxRuns = 40
-
-func (r *Repository) ignored(ctx context.Context, paths []string, runs *int) ([]string, error) {
-	*runs--
-	out, err := r.run(ctx, []byte(strings.Join(paths, "\x00")), "check-ignore", "-z", "--stdin")
-	e, refused := errors.AsType[*exitError](err)
-	switch {
-	case refused && e.code == 1: // none of them
-		return nil, nil
-	case !refused:
-		return split(out), err
-	case len(paths) == 1:
-		return nil, nil // not a path that git could ignore
-	case *runs <= 0:
-		return nil, err
-	}
-	half := len(paths) / 2
-	first, err := r.ignored(ctx, paths[:half], runs)
+	submodules, err := r.submodules(ctx)
 	if err != nil {
 		return nil, err
 	}
-	second, err := r.ignored(ctx, paths[half:], runs)
-	return append(first, second...), err
+	links := map[string]bool{}
+	return r.ignored(ctx, slices.DeleteFunc(slices.Clone(paths), func(name string) bool {
+		return r.foreign(name, submodules, links)
+	}))
+}
+
+// ignored is [Repository.Ignored] for paths about which git says something.
+func (r *Repository) ignored(ctx context.Context, paths []string) ([]string, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	const here = "./" // a colon at the beginning has a meaning for git
+	out, err := r.run(ctx, []byte(here+strings.Join(paths, "\x00"+here)), "check-ignore", "-z", "--stdin")
+	if e, ok := errors.AsType[*exitError](err); ok && e.code == 1 { // none of them
+		return nil, nil
+	}
+	found := split(out)
+	for i, name := range found {
+		found[i] = strings.TrimPrefix(name, here)
+	}
+	return found, err
+}
+
+// submodules returns the folders that are submodules.
+func (r *Repository) submodules(ctx context.Context) (map[string]bool, error) {
+	out, err := r.run(ctx, nil, "ls-files", "-z", "--stage")
+	all := map[string]bool{}
+	for _, line := range split(out) {
+		if mode, name, ok := strings.Cut(line, "\t"); ok && strings.HasPrefix(mode, "160000 ") {
+			all[name] = true
+		}
+	}
+	return all, err
+}
+
+// foreign reports whether name is below a submodule or a link. About such a path git says nothing but an error. links
+// has folders that were looked at.
+func (r *Repository) foreign(name string, submodules, links map[string]bool) bool {
+	dir := path.Dir(name)
+	if dir == "." {
+		return false
+	}
+	link, known := links[dir]
+	if !known {
+		info, err := os.Lstat(filepath.Join(r.Top, dir))
+		link = submodules[dir] || err == nil && info.Mode().Type() == fs.ModeSymlink ||
+			r.foreign(dir, submodules, links)
+		links[dir] = link
+	}
+	return link
 }
 
 // files returns the files of the checkout that a worktree gets.

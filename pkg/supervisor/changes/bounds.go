@@ -45,12 +45,18 @@ func (b Bounds) In(below string, targets []string) (all Bounds) {
 }
 
 // Open returns the folders and files in the working directory dir that all bounds cover, a folder with all that is in
-// it. The paths are relative to dir. What is a link, or below one, is left out.
+// it. The paths are relative to dir. What is a link, or below one, is left out. Files may be made at any time, so it
+// looks for those that match a glob each time.
 func (b Bounds) Open(dir string) (all []string) {
+	seen := map[string]bool{}
 	for _, one := range b {
 		for _, name := range one.named(dir) {
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
 			mode, ok := plain(dir, name)
-			if !ok || slices.Contains(all, name) {
+			if !ok {
 				continue
 			}
 			if !slices.ContainsFunc(b, func(other Bound) bool { return !other.holds(name, mode.IsDir()) }) {
@@ -88,7 +94,11 @@ func (b Bound) named(dir string) (names []string) {
 	}
 	top := strings.TrimSuffix(strings.TrimSuffix(dir, filepath.FromSlash(strings.TrimPrefix(below, "."))), "/")
 	for _, t := range b.Targets {
-		add(strings.TrimSuffix(path.Clean(t), "/**"))
+		folder, whole := strings.CutSuffix(path.Clean(t), "/**")
+		add(folder)
+		if whole && !strings.ContainsAny(folder, `*?[{\`) {
+			continue // the folder is open with all that is in it
+		}
 		files, _ := doublestar.Glob(os.DirFS(top), path.Clean(t), doublestar.WithFilesOnly(), doublestar.WithNoFollow())
 		for _, f := range files {
 			add(f)

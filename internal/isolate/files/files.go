@@ -1,0 +1,187 @@
+// Package files tells the state of files in a folder: their type, permissions and content, without following links.
+package files
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// State is what a patch tells of a file: its type, permissions and content. The zero State is no file.
+type State struct {
+	Mode fs.FileMode // type and permissions
+	Sum  string      // of the content of a file; of a link: its target
+}
+
+// PlainMode returns the type and permissions in a mode. Those of a file let its owner read it, so that no mode is 0; a
+// link has none.
+func PlainMode(mode fs.FileMode) fs.FileMode {
+	switch {
+	case mode.IsRegular():
+		return mode.Perm() | 0o400
+	case mode.Type() == fs.ModeSymlink:
+		return fs.ModeSymlink
+	}
+	return mode.Type() | mode.Perm()
+}
+
+// None reports whether there is no file.
+func (s State) None() bool { return s.Mode == 0 }
+
+// File reports whether it is a regular file.
+func (s State) File() bool { return s.Mode != 0 && s.Mode.IsRegular() }
+
+// Look returns the state of the file name. A name below something that is no folder is no file, also below a link. own
+// says that the file is in a copy: then it is made readable if it is not.
+func Look(root *os.Root, name string, own bool) (State, fs.FileInfo, error) {
+	if !folders(root, path.Dir(name)) {
+		return State{}, nil, nil
+	}
+	info, err := root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, nil, nil
+	}
+	if err != nil {
+		return State{}, nil, err
+	}
+	s := State{Mode: PlainMode(info.Mode())}
+	switch {
+	case info.Mode().Type() == fs.ModeSymlink:
+		s.Sum, err = root.Readlink(name)
+	case info.Mode().IsRegular():
+		var f *os.File
+		if f, err = Open(root, name, own); err != nil {
+			return s, info, err
+		}
+		defer f.Close()
+		h := sha256.New()
+		_, err = io.Copy(h, f)
+		s.Sum = hex.EncodeToString(h.Sum(nil))
+	}
+	return s, info, err
+}
+
+// folders reports whether name and all above it are folders, and not links to some.
+func folders(root *os.Root, name string) bool {
+	for ; name != "."; name = path.Dir(name) {
+		if info, err := root.Lstat(name); err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	return true
+}
+
+// Open opens a regular file.
+func Open(root *os.Root, name string, own bool) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if own && errors.Is(err, fs.ErrPermission) && root.Chmod(name, 0o600) == nil {
+		f, err = root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	}
+	return f, err
+}
+
+// List returns the names in a folder. It returns none if there is no such folder.
+func List(root *os.Root, dir string, own bool) ([]string, error) {
+	if !folders(root, dir) {
+		return nil, nil
+	}
+	f, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if own && errors.Is(err, fs.ErrPermission) && root.Chmod(dir, 0o700) == nil {
+		f, err = root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+// Content returns the content of a file or the target of a link, but not of a large file.
+func Content(root *os.Root, name string, s State, limit int64) (data []byte, whole bool, err error) {
+	if s.Mode.Type() == fs.ModeSymlink {
+		return []byte(s.Sum), true, nil
+	}
+	f, err := Open(root, name, false)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	data, err = io.ReadAll(io.LimitReader(f, limit+1))
+	return data, int64(len(data)) <= limit, err
+}
+
+// folder opens the folder of a name, and follows no link. It is there no more if it is a link by now.
+func folder(root *os.Root, name string) (*os.File, error) {
+	top, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	fd, err := unix.FcntlInt(top.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	for _, part := range strings.Split(path.Dir(name), "/") {
+		if err != nil {
+			break
+		}
+		above := fd
+		fd, err = unix.Openat(above, part, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		_ = unix.Close(above)
+	}
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		err = unix.ENOENT
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path.Dir(name), Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// Folder opens the folder of a name, and follows no link: who replaces a folder by a link meanwhile leads nobody
+// elsewhere. The error is [fs.ErrNotExist] if it is no folder. base is the name in it.
+func Folder(root *os.Root, name string) (dir *os.Root, base string, err error) {
+	f, err := folder(root, name)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	dir, err = os.OpenRoot("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
+	return dir, path.Base(name), err
+}
+
+// Rename renames a file, and follows no link.
+func Rename(root *os.Root, from, to string) error { return both(root, from, to, unix.Renameat) }
+
+// Link gives a file one more name, and follows no link.
+func Link(root *os.Root, from, to string) error {
+	return both(root, from, to, func(fromDir int, from string, toDir int, to string) error {
+		return unix.Linkat(fromDir, from, toDir, to, 0)
+	})
+}
+
+func both(root *os.Root, from, to string, call func(int, string, int, string) error) error {
+	a, err := folder(root, from)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	b, err := folder(root, to)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if err := call(int(a.Fd()), path.Base(from), int(b.Fd()), path.Base(to)); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}

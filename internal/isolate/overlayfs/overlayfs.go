@@ -1,0 +1,66 @@
+// Package overlayfs knows what the kernel shows of overlays, and receives one that another process mounted.
+package overlayfs
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"qq/internal/sandbox"
+)
+
+// Receive returns the file that was sent over a socket.
+func Receive(socket int) (*os.File, error) {
+	control := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(socket, make([]byte, 1), control, 0)
+	if err != nil {
+		return nil, fmt.Errorf("receive an overlay: %w", err)
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:n])
+	if err != nil || len(messages) != 1 {
+		return nil, errors.New("no overlay was received")
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return nil, errors.New("no overlay was received")
+	}
+	unix.CloseOnExec(fds[0])
+	return os.NewFile(uintptr(fds[0]), "overlay"), nil
+}
+
+// MountBelow returns an error about a mount in a folder: an overlay would show an empty folder there.
+func MountBelow(dir string) error {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) > 4 {
+			if at := unescape.Replace(fields[4]); at != dir && sandbox.Within(at, dir) {
+				return fmt.Errorf("another file system is mounted at %s", at)
+			}
+		}
+	}
+	return nil
+}
+
+// Whiteout reports whether info is about what stands for a removed file in the upper folder of an overlay.
+func Whiteout(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode()&fs.ModeCharDevice != 0 && st.Rdev == 0
+}
+
+// Opaque reports whether a folder in the upper one of an overlay hides that of the tree.
+func Opaque(path string) bool {
+	value := make([]byte, 1)
+	n, err := unix.Lgetxattr(path, "user.overlay.opaque", value)
+	return err == nil && n == 1 && value[0] == 'y'
+}
