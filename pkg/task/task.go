@@ -74,8 +74,8 @@ type Task struct {
 	// the task is done. Empty means none.
 	Check string `json:"check,omitempty"`
 	// CheckAsked says that Check needs the approval that a command of the agent needs, because no person gave it:
-	// a model wrote it, or it stands in a file that nobody trusts. The root sets it; it cannot be set in JSON.
-	CheckAsked bool `json:"-"`
+	// a model wrote it, or it stands in a file that nobody trusts. The root sets it, and qq plan writes it into a plan.
+	CheckAsked bool `json:"check_asked,omitempty"`
 	// RequireChange says that the task is not completed if nothing was changed. Only qq itself sets it, for a task
 	// that may change something.
 	RequireChange bool `json:"require_change,omitempty"`
