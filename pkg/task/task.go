@@ -40,6 +40,9 @@ const MaxText = 16 << 20
 // MaxCheck is the longest check of a task, in bytes.
 const MaxCheck = 64 << 10
 
+// MaxTargets is how many targets a task may have, and MaxTarget the longest one, in bytes, as of a path on Linux.
+const MaxTargets, MaxTarget = 1000, 4096
+
 // Task is one piece of work for one agent.
 type Task struct {
 	// Text says what to do. It is required.
@@ -165,6 +168,12 @@ func (t Task) Validate() error {
 		return errors.New("check contains a NUL character")
 	case slices.Contains(t.Targets, "") || slices.Contains(t.Needs, ""):
 		return errors.New("targets and needs must not contain an empty text")
+	case len(t.Targets) > MaxTargets:
+		return fmt.Errorf("task has %d targets, at most %d: name their folder, or a glob", len(t.Targets), MaxTargets)
+	case slices.ContainsFunc(t.Targets, func(s string) bool { return len(s) > MaxTarget }):
+		return fmt.Errorf("a target has more than %d bytes: give each path as one target", MaxTarget)
+	case slices.ContainsFunc(t.Targets, func(s string) bool { return strings.ContainsRune(s, 0) }):
+		return errors.New("a target contains a NUL character")
 	case t.Timeout < 0:
 		return fmt.Errorf("timeout is %v: use seconds above 0", t.Timeout)
 	case !(t.Timeout <= maxTimeout): // also true for NaN
