@@ -270,6 +270,9 @@ type Result struct {
 	// Hindered says that nothing lasting was done, because the machine could not start the task or keep
 	// its answer. It can be launched again.
 	Hindered bool `json:"-"`
+	// Unsaid are the files that changed while the task ran commands, and that no tool has reported. Somebody else may
+	// have changed them.
+	Unsaid []string `json:"-"`
 	// Reads are the calls by which the task read something. nil means that they are not known, or
 	// that the task did more than read.
 	Reads []Read `json:"-"`
