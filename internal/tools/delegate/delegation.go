@@ -44,15 +44,14 @@ func Tools(p Parent, roster Roster, agents func() []AgentInfo) tool.Set {
 				`Example: {"task":"Find where ports are set","agent":"explorer"}` + roster.String(),
 			Parameters: json.RawMessage(`{"type":"object","required":["task"],"properties":{` +
 				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
-				`"working_dir":{"type":"string"},"targets":{"type":"array","items":{"type":"string"}}}}`)}},
+				`"working_dir":{"type":"string"}}}`)}},
 		tool.Function{Do: g.runParallel, Intent: planned(decodeParallel), About: tool.Spec{
 			Name: "run_parallel_tasks", Effect: tool.Delegates,
-			Description: `Have tasks done at once, each as in delegate_task; needs: ids to wait for. ` +
-				`Example: {"tasks":[{"id":"a","task":"Fix a.go","agent":"coder"},` +
-				`{"task":"Test","agent":"executor","needs":["a"]}]}`,
+			Description: `Have tasks done at once, each as in delegate_task. needs: ids to wait for. ` +
+				`Example: {"tasks":[{"id":"a","task":"Fix a.go"},{"task":"Test it","needs":["a"]}]}`,
 			Parameters: json.RawMessage(`{"type":"object","required":["tasks"],"properties":{"tasks":{"type":"array",` +
 				`"items":{"type":"object","required":["task"],"properties":{"id":{"type":"string"},` +
-				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
+				`"task":{"type":"string"},"agent":{"type":"string"},` +
 				`"targets":{"type":"array","items":{"type":"string"}},` +
 				`"needs":{"type":"array","items":{"type":"string"}}}}}}}`)}},
 		g.spawnTool(),
