@@ -182,6 +182,7 @@ func (r *run) answer(ctx context.Context) task.Result {
 		return res
 	}
 	r.deeds.calls = r.looked
+	before := r.watched(ctx)
 	cfg := loop.Config{
 		Backend: inTurn{r, r.Setup.Retries}, Final: inTurn{r, 0},
 		System: request.System, Tools: r.tools.offered, Gate: r.gate(), Schema: r.job.Schema,
@@ -206,6 +207,7 @@ func (r *run) answer(ctx context.Context) task.Result {
 		res.Reads = r.deeds.all()
 	}
 	res.Did = r.deeds.did.OrNil()
+	res.Unsaid = r.unsaid(ctx, before)
 	res.Usage = res.Usage.Add(used)
 	res.Warnings = append(fit.warnings, res.Warnings...)
 	return res

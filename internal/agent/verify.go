@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -42,7 +43,7 @@ const (
 func (r *run) verifier(ctx context.Context) (*verifier, error) {
 	v := &verifier{run: r, granted: ctx}
 	if r.job.RequireChange && !r.Setup.ReadOnly {
-		v.before = r.stamps(ctx)
+		v.before, _ = r.stamps(ctx, math.MaxInt)
 	}
 	if r.job.Check == "" {
 		if v.before == nil {
@@ -182,15 +183,21 @@ type stamp struct {
 	mode     fs.FileMode
 }
 
-// stamps returns the stamps of the files in the working directory, without those that .gitignore excludes.
-func (r *run) stamps(ctx context.Context) map[string]stamp {
+// stamps returns the stamps of the files in the working directory, without those that .gitignore excludes. The error
+// says that these are not all, because there are more than most, or that ctx is done.
+func (r *run) stamps(ctx context.Context, most int) (map[string]stamp, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	files := map[string]stamp{}
 	_, _ = tree.Walk(ctx, r.root, ".", func(file string, e fs.DirEntry) {
 		if info, err := e.Info(); err == nil {
 			files[file] = stamp{info.Size(), info.ModTime(), info.Mode()}
 		}
+		if len(files) > most {
+			cancel(errors.New("too many files"))
+		}
 	})
-	return files
+	return files, context.Cause(ctx)
 }
 
 // hasChanged reports whether the run has changed a file. What tools report is known; what commands and other agents did
@@ -199,7 +206,7 @@ func (v *verifier) hasChanged(ctx context.Context) bool {
 	if changed := v.deeds.changed.Load(); changed || !v.deeds.unseen.Load() {
 		return changed
 	}
-	now := v.stamps(ctx)
+	now, _ := v.stamps(ctx, math.MaxInt)
 	if len(now) != len(v.before) {
 		return true
 	}

@@ -169,8 +169,9 @@ func TestPlanWarns(t *testing.T) {
 	w, _ := newServedWorld(t, standin.Scripts(standin.Script{Start: "[[check]]",
 		Text: toolCall("delegate_task", `{"task":"x","agent":"coder","check":"make test"}`)}))
 	e := w.run("plan", "-q", "[[check]]")
-	assert.Equal(t, ended{0, `{"task":"x","agent":"coder","check":"make test"}` + "\n",
-		"qq: warning: a model wrote the check of 1 task, which is a command: look at it before qq batch runs it\n"}, e)
+	assert.Equal(t, ended{0, `{"task":"x","agent":"coder","check":"make test","check_asked":true}` + "\n",
+		"qq: warning: a model wrote the check of 1 task, which is a command: " +
+			"qq batch asks about it until you have looked at it and run: qq trust PLAN\n"}, e)
 	assert.True(t, strings.HasSuffix(e.out, "\n"))
 	var one task.Task
 	require.NoError(t, json.Unmarshal([]byte(e.out), &one))

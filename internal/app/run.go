@@ -144,7 +144,7 @@ func (one *oneRun) do(ctx context.Context) error {
 	if one.Agent, err = command.FindAgent(cfg.Agents, one.task.Agent); err != nil {
 		return err
 	}
-	one.task = one.checks.Complete(one.task, one.w, cfg.ReadOnly, true)
+	one.task = one.checks.Complete(one.task, one.w, cfg.ReadOnly, checks.Given)
 	if err := one.checks.Unused(); err != nil {
 		return err
 	}

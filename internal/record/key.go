@@ -26,7 +26,7 @@ func Key(t task.Task, extra ...string) string {
 		write(t.Needed)
 	}
 	t.ID, t.Text, t.Context, t.Schema, t.Dir = "", "", "", nil, ""
-	t.Needs, t.Priority, t.Role = nil, 0, "" // when it runs, not what it asks for
+	t.Needs, t.Priority, t.Role, t.CheckAsked = nil, 0, "", false // when it runs and who asks, not what it asks for
 	rest, err := json.Marshal(struct {
 		task.Task
 		Denied []string `json:"denied,omitempty"`

@@ -341,6 +341,7 @@ type Result struct {
 	Warnings     []string        `json:"warnings,omitempty"`
 	Repeats      int             `json:"repeats,omitempty"`  // how many requests to the model were repeated
 	Fallback     int             `json:"fallback,omitempty"` // which of Start.Models answered
+	Unsaid       []string        `json:"unsaid,omitempty"`
 	// Reads are the calls by which the child read something, if the root asked for them and the
 	// child did nothing else. See readList for nil.
 	Reads readList `json:"reads,omitzero"`

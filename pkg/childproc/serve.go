@@ -132,7 +132,7 @@ func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (tas
 	frame := Result{
 		Status: res.Status, Error: res.Err(), Usage: res.Usage, Structured: res.Structured,
 		ChangedFiles: res.ChangedFiles, Warnings: res.Warnings, Repeats: max(res.Attempts-1, 0), Reads: res.Reads,
-		Fallback: res.Fallback, Did: res.Did,
+		Fallback: res.Fallback, Did: res.Did, Unsaid: res.Unsaid,
 	}
 	n, err := io.WriteString(out, res.Output)
 	if frame.Bytes = int64(n); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -328,9 +327,8 @@ func (h *handle) conclude(r *task.Result) {
 	if unread := len(h.inbox); unread > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d messages to it were not read", unread))
 	}
-	if strays := changes.Outside(h.job.Targets, r.ChangedFiles); len(strays) > 0 {
-		r.Warnings = append(r.Warnings, "files were changed outside of the targets: "+strings.Join(strays, ", "))
-	}
+	unsaid := h.exec.lease.Unnamed(r.Unsaid, cmp.Or(h.job.Dir, h.job.WorkingDir), h.s.cfg.Paths)
+	r.Warnings = append(r.Warnings, changes.Warnings(h.job.Targets, r.ChangedFiles, unsaid)...)
 	r.Effects = r.Effects || h.effects.Load()
 	changes.Relocate(h.exec.parent.job.WorkingDir, h.job.WorkingDir, r.ChangedFiles)
 	if p := h.parent(); p != nil {

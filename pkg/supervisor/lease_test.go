@@ -725,53 +725,64 @@ func pick(r *rand.Rand, most int, names ...string) (some []string) {
 // TestRandomBatches: of 1,000 tasks with random targets and needs, no two that may not meet are at work at once, each
 // starts after what it needs, and each has one result.
 func TestRandomBatches(t *testing.T) {
-	seeds, n := 20, 1000
+	seeds, n := 200, 1000
 	if testing.Short() {
 		seeds, n = 3, 200
 	}
-	for seed := range seeds {
-		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(uint64(seed), 13))
-			s := newSite(func(cfg *Config) { cfg.Limits.MaxParallel = 1 + r.IntN(20) })
-			var tasks []task.Task
-			folders := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
-			for i := range n {
-				one := task.Task{ID: fmt.Sprint(i), Text: fmt.Sprint("t", i), Priority: r.IntN(3)}
-				if r.IntN(2) == 0 {
-					one.Agent = "coder"
-				}
-				for _, name := range pick(r, 3, folders...) {
-					one.Targets = append(one.Targets, name+[]string{"", "/x", "/y", "/*", "/x/z"}[r.IntN(5)])
-				}
-				if len(one.Targets) == 0 && r.IntN(20) > 0 {
-					one.Targets = []string{fmt.Sprint("own/", i)}
-				}
-				if i > 0 && r.IntN(4) == 0 {
-					one.Needs = []string{fmt.Sprint(r.IntN(i))}
-				}
-				s.does[one.Text] = func(ctx context.Context, job task.Job, _ Parent) task.Result {
-					if i%97 == 13 {
-						return failing(ctx, job, nil)
-					}
-					return after(ctx, job, time.Duration(1+i*7919%10)*time.Second)
-				}
-				tasks = append(tasks, one)
-			}
-			results := s.planned(t.Context(), t, Batch{}, tasks...)
-			assert.Empty(t, s.wrong)
-			for i, one := range tasks {
-				for _, id := range one.Needs {
-					var on int
-					_, _ = fmt.Sscan(id, &on)
-					if !results[on].Success {
-						assert.Equal(t, task.Skipped, results[i].Status)
-					} else if results[i].Attempts > 0 {
-						assert.GreaterOrEqual(t, s.began[one.Text], s.ended[tasks[on].Text])
-					}
-				}
+	const parts = 4
+	for part := range parts {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			for seed := part; seed < seeds; seed += parts {
+				randomBatch(t, seed, n)
 			}
 		})
 	}
+}
+
+// randomBatch runs a random batch of n tasks.
+func randomBatch(t *testing.T, seed, n int) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(uint64(seed), 13))
+		s := newSite(func(cfg *Config) { cfg.Limits.MaxParallel = 1 + r.IntN(20) })
+		var tasks []task.Task
+		folders := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+		for i := range n {
+			one := task.Task{ID: fmt.Sprint(i), Text: fmt.Sprint("t", i), Priority: r.IntN(3)}
+			if r.IntN(2) == 0 {
+				one.Agent = "coder"
+			}
+			for _, name := range pick(r, 3, folders...) {
+				one.Targets = append(one.Targets, name+[]string{"", "/x", "/y", "/*", "/x/z"}[r.IntN(5)])
+			}
+			if len(one.Targets) == 0 && r.IntN(20) > 0 {
+				one.Targets = []string{fmt.Sprint("own/", i)}
+			}
+			if i > 0 && r.IntN(4) == 0 {
+				one.Needs = []string{fmt.Sprint(r.IntN(i))}
+			}
+			s.does[one.Text] = func(ctx context.Context, job task.Job, _ Parent) task.Result {
+				if i%97 == 13 {
+					return failing(ctx, job, nil)
+				}
+				return after(ctx, job, time.Duration(1+i*7919%10)*time.Second)
+			}
+			tasks = append(tasks, one)
+		}
+		results := s.planned(t.Context(), t, Batch{}, tasks...)
+		assert.Empty(t, s.wrong)
+		for i, one := range tasks {
+			for _, id := range one.Needs {
+				var on int
+				_, _ = fmt.Sscan(id, &on)
+				if !results[on].Success {
+					assert.Equal(t, task.Skipped, results[i].Status)
+				} else if results[i].Attempts > 0 {
+					assert.GreaterOrEqual(t, s.began[one.Text], s.ended[tasks[on].Text])
+				}
+			}
+		}
+	})
 }
 
 // TestRandomTrees: whatever agents delegate, at any depth, in the foreground and in the background, no two that may

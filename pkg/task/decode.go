@@ -100,6 +100,8 @@ func (t *Task) set(key string, value json.RawMessage) error {
 		dst = &t.Role
 	case "check":
 		dst = &t.Check
+	case "check_asked":
+		dst, want = &t.CheckAsked, "true or false"
 	default:
 		return unknownKey(key)
 	}
@@ -179,7 +181,7 @@ func kind(data []byte) byte {
 // Keys returns the keys that a task in JSON may have.
 func Keys() []string {
 	return []string{"task", "agent", "id", "context", "timeout", "model", "read_only", "schema", "working_dir",
-		"targets", "needs", "priority", "role", "check", "require_file_references", "idempotent"}
+		"targets", "needs", "priority", "role", "check", "check_asked", "require_file_references", "idempotent"}
 }
 
 // texts are one text, a list of texts, or a text with a list of texts in JSON. Models write all of these.

@@ -25,7 +25,8 @@ func TestDecode(t *testing.T) {
 func TestDecodeKnowsEveryKey(t *testing.T) {
 	full := Task{Text: "t", Agent: "a", ID: "i", Context: "c", Timeout: 1, Model: "m", ReadOnly: true,
 		Schema: json.RawMessage(`{}`), WorkingDir: "w", Targets: []string{"a/*.go"}, RequireFileReferences: true,
-		Needs: []string{"b"}, Priority: 1, Role: "content-modification", Check: "true", Idempotent: true}
+		Needs: []string{"b"}, Priority: 1, Role: "content-modification", Check: "true", CheckAsked: true,
+		Idempotent: true}
 	data, err := json.Marshal(full)
 	require.NoError(t, err)
 	got, err := Decode(data)
@@ -67,9 +68,9 @@ func TestDecodeErrors(t *testing.T) {
 		`{"task":"x","priority":1001}`:             `priority is 1001: use a number from -1000 to 1000`,
 		`{"task":"x","role":"boss"}`:               `role is "boss": use information-gathering or content-modification`,
 		`{"task":"x","check":"a\u0000b"}`:          `check contains a NUL character`,
-		`{"task":"x","readonly":true}`:             `unknown key "readonly", did you mean "read_only"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, needs, priority, role, check, require_file_references, idempotent)`,
-		`{"Task":"x"}`:                             `unknown key "Task", did you mean "task"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, needs, priority, role, check, require_file_references, idempotent)`,
-		`{"task":"x","colour":1}`:                  `unknown key "colour" (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, needs, priority, role, check, require_file_references, idempotent)`,
+		`{"task":"x","readonly":true}`:             `unknown key "readonly", did you mean "read_only"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, needs, priority, role, check, check_asked, require_file_references, idempotent)`,
+		`{"Task":"x"}`:                             `unknown key "Task", did you mean "task"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, needs, priority, role, check, check_asked, require_file_references, idempotent)`,
+		`{"task":"x","colour":1}`:                  `unknown key "colour" (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, needs, priority, role, check, check_asked, require_file_references, idempotent)`,
 		`{"task":"x","require_file_references":1}`: `"require_file_references" must be true or false`,
 	} {
 		_, err := Decode([]byte(data))
@@ -101,7 +102,7 @@ func TestDecodeList(t *testing.T) {
 		`[{"task":"a"},{"task":"b"},{"task":"c"},{"task":"d","timeout":"x"}]`: `task 3: "timeout" must be a number`,
 		`[{"task":"a"},"b"]`:        `task 1: must be a JSON object`,
 		`[{"task":"a"}, null]`:      `task 1: must be a JSON object`,
-		`[{"task":"a"},{"tsk":""}]`: `task 1: unknown key "tsk", did you mean "task"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, needs, priority, role, check, require_file_references, idempotent)`,
+		`[{"task":"a"},{"tsk":""}]`: `task 1: unknown key "tsk", did you mean "task"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, needs, priority, role, check, check_asked, require_file_references, idempotent)`,
 		"[{\"task\":\"a\"},\n":      `not valid JSON: line 2: unexpected end of JSON input`,
 	} {
 		_, err := DecodeList([]byte(data))

@@ -40,6 +40,9 @@ const MaxText = 16 << 20
 // MaxCheck is the longest check of a task, in bytes.
 const MaxCheck = 64 << 10
 
+// MaxTargets is how many targets a task may have, and MaxTarget the longest one, in bytes, as of a path on Linux.
+const MaxTargets, MaxTarget = 1000, 4096
+
 // Task is one piece of work for one agent.
 type Task struct {
 	// Text says what to do. It is required.
@@ -74,8 +77,8 @@ type Task struct {
 	// the task is done. Empty means none.
 	Check string `json:"check,omitempty"`
 	// CheckAsked says that Check needs the approval that a command of the agent needs, because no person gave it:
-	// a model wrote it, or it stands in a file that nobody trusts. The root sets it; it cannot be set in JSON.
-	CheckAsked bool `json:"-"`
+	// a model wrote it, or it stands in a file that nobody trusts. The root sets it, and qq plan writes it into a plan.
+	CheckAsked bool `json:"check_asked,omitempty"`
 	// RequireChange says that the task is not completed if nothing was changed. Only qq itself sets it, for a task
 	// that may change something.
 	RequireChange bool `json:"require_change,omitempty"`
@@ -165,6 +168,12 @@ func (t Task) Validate() error {
 		return errors.New("check contains a NUL character")
 	case slices.Contains(t.Targets, "") || slices.Contains(t.Needs, ""):
 		return errors.New("targets and needs must not contain an empty text")
+	case len(t.Targets) > MaxTargets:
+		return fmt.Errorf("task has %d targets, at most %d: name their folder, or a glob", len(t.Targets), MaxTargets)
+	case slices.ContainsFunc(t.Targets, func(s string) bool { return len(s) > MaxTarget }):
+		return fmt.Errorf("a target has more than %d bytes: give each path as one target", MaxTarget)
+	case slices.ContainsFunc(t.Targets, func(s string) bool { return strings.ContainsRune(s, 0) }):
+		return errors.New("a target contains a NUL character")
 	case t.Timeout < 0:
 		return fmt.Errorf("timeout is %v: use seconds above 0", t.Timeout)
 	case !(t.Timeout <= maxTimeout): // also true for NaN
@@ -261,6 +270,9 @@ type Result struct {
 	// Hindered says that nothing lasting was done, because the machine could not start the task or keep
 	// its answer. It can be launched again.
 	Hindered bool `json:"-"`
+	// Unsaid are the files that changed while the task ran commands, and that no tool has reported. Somebody else may
+	// have changed them.
+	Unsaid []string `json:"-"`
 	// Reads are the calls by which the task read something. nil means that they are not known, or
 	// that the task did more than read.
 	Reads []Read `json:"-"`

@@ -11,6 +11,7 @@ import (
 	"qq/pkg/supervisor/lease"
 	"qq/pkg/supervisor/plan"
 	"qq/pkg/supervisor/targets"
+	"qq/pkg/task"
 )
 
 // planned returns n tasks that write 5 targets each, in a tree of 1,000 folders. One target in ten is a glob. Of
@@ -33,7 +34,8 @@ func planned(n int) []plan.Task {
 	return tasks
 }
 
-// planning returns how long it takes to plan n tasks, and how many bytes the plan and its queue keep.
+// planning returns how long it takes to plan n tasks, and how many bytes the plan and its
+// tasks keep.
 func planning(n int) (took time.Duration, kept uint64, err error) {
 	tasks := planned(n)
 	var before, after runtime.MemStats
@@ -44,12 +46,21 @@ func planning(n int) (took time.Duration, kept uint64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	q := p.Queue()
 	took = time.Since(began)
+	agenda, err := p.Agenda(func(yield func(task.Task, error) bool) {
+		for i := range n {
+			if !yield(task.Task{Text: fmt.Sprintf("Change the files of task %d", i), Targets: []string{"src"}}, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return 0, 0, err
+	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if q.Left() != n {
-		return 0, 0, fmt.Errorf("%d of %d tasks are planned", q.Left(), n)
+	if !agenda.Left() {
+		return 0, 0, fmt.Errorf("none of %d tasks is planned", n)
 	}
 	waits := 0
 	for i := range n {

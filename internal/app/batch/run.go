@@ -10,6 +10,7 @@ import (
 
 	"qq/internal/app/batch/planned"
 	"qq/internal/app/batch/report"
+	"qq/internal/app/checks"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
@@ -29,8 +30,8 @@ type batchRun struct {
 	inputs   []string        // files that the tasks come from
 	staffing []staff         // of the tasks
 	planned  planned.Batch
-	readOnly bool // no task may change anything
-	given    bool // a person gave the checks of the tasks
+	readOnly bool         // no task may change anything
+	given    checks.Vouch // who stands for the checks of the tasks
 	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
 	folders map[string]string
 	to      target

@@ -1,7 +1,7 @@
 // Package checks holds the flags that say how the work of tasks is verified, and says which checks a person gave.
 //
 // Flow: [Flags] are flags of qq and of qq batch, and [Read] reads them. [Options.Complete] adds them to a task. A task
-// that may only read has no check. [Begin] and [Origin.End] say whether a person gave the checks that stand in tasks.
+// that may only read has no check. [Begin] and [Origin.End] say who vouches for the checks that stand in tasks.
 package checks
 
 import (
@@ -67,11 +67,10 @@ type Agents interface {
 }
 
 // Complete returns t with what the flags say. readOnly says that no task of the run may change anything. A check of its
-// own goes before that of the flag; it is asked about unless given says that a person gave it.
-func (o *Options) Complete(t task.Task, known Agents, readOnly, given bool) task.Task {
-	if t.Check != "" {
-		t.CheckAsked, o.applied = !given, true
-	}
+// own goes before that of the flag; it is asked about unless the person that vouches for the tasks gave it.
+func (o *Options) Complete(t task.Task, known Agents, readOnly bool, v Vouch) task.Task {
+	t.CheckAsked = t.Check != "" && (v == Nobody || v == Given && t.CheckAsked)
+	o.applied = o.applied || t.Check != ""
 	if o.check == "" && !o.requireChange || readOnly || t.ReadOnly {
 		return t
 	}

@@ -32,7 +32,7 @@ func TestOrigin(t *testing.T) {
 		files := map[string]string{filepath.Base(path): hex.EncodeToString(sum[:])}
 		require.NoError(t, store.Folder(filepath.Dir(path)).Decide(files, trusted))
 	}
-	given := func(path string, change ...string) bool {
+	given := func(path string, change ...string) Vouch {
 		src := taskfile.Source{Name: path}
 		o := Begin(&src, filepath.Join(top, "work"), store)
 		if src.Input != nil {
@@ -49,28 +49,32 @@ func TestOrigin(t *testing.T) {
 	own, inside := write("own/tasks.jsonl", text), write("work/sub/tasks.jsonl", text)
 	other := write("repo/sub/tasks.jsonl", text)
 	write("repo/.git/HEAD", "")
-	assert.True(t, given(own))
-	assert.False(t, given(inside), "below the working directory")
-	assert.False(t, given(other), "in a repository")
+	assert.Equal(t, Given, given(own))
+	assert.Equal(t, Nobody, given(inside), "below the working directory")
+	assert.Equal(t, Nobody, given(other), "in a repository")
 	link, out := filepath.Join(top, "own/link"), filepath.Join(top, "work/link")
 	require.NoError(t, os.Symlink(other, link))
 	require.NoError(t, os.Symlink(own, out))
-	assert.False(t, given(link), "a link into a checkout")
-	assert.False(t, given(out), "a link of a checkout, which chose the file")
-	assert.False(t, given(filepath.Join(top, "work", "gone")))
+	assert.Equal(t, Nobody, given(link), "a link into a checkout")
+	assert.Equal(t, Nobody, given(out), "a link of a checkout, which chose the file")
+	assert.Equal(t, Nobody, given(filepath.Join(top, "work", "gone")))
 
 	for _, path := range []string{inside, other} {
 		decide(path, text, false)
-		assert.False(t, given(path), "a person said no")
+		assert.Equal(t, Nobody, given(path), "a person said no")
 		decide(path, text, true)
-		assert.True(t, given(path))
-		assert.False(t, given(path, text+"\n"), "it was changed while it was read")
-		assert.False(t, given(path), "it has changed")
+		assert.Equal(t, Trusted, given(path))
+		assert.Equal(t, Nobody, given(path, text+"\n"), "it was changed while it was read")
+		assert.Equal(t, Nobody, given(path), "it has changed")
 	}
 
+	decide(own, text, true)
+	assert.Equal(t, Trusted, given(own), "also what a model wrote in it")
+	assert.Equal(t, Given, given(own, text+"\n"), "it has changed")
+
 	piped := taskfile.Source{Name: "stdin", Input: os.Stdin}
-	assert.False(t, Begin(&piped, top, store).End())
-	assert.False(t, Begin(&taskfile.Source{Files: []string{own}}, top, store).End())
+	assert.Equal(t, Nobody, Begin(&piped, top, store).End())
+	assert.Equal(t, Nobody, Begin(&taskfile.Source{Files: []string{own}}, top, store).End())
 }
 
 // staff are the agents of a test.
@@ -90,21 +94,27 @@ func TestComplete(t *testing.T) {
 		flags    Options
 		task     task.Task
 		readOnly bool
-		given    bool
+		vouch    Vouch
 		want     task.Task
 	}{
-		{"no flags", Options{}, task.Task{}, false, false, task.Task{}},
-		{"a flag", Options{check: "make"}, task.Task{}, false, false, task.Task{Check: "make"}},
-		{"its own", Options{check: "make"}, task.Task{Check: "true"}, false, true, task.Task{Check: "true"}},
-		{"a stranger's", Options{check: "make"}, task.Task{Check: "true"}, false, false,
+		{"no flags", Options{}, task.Task{}, false, Nobody, task.Task{}},
+		{"a flag", Options{check: "make"}, task.Task{}, false, Nobody, task.Task{Check: "make"}},
+		{"its own", Options{check: "make"}, task.Task{Check: "true"}, false, Given, task.Task{Check: "true"}},
+		{"a stranger's", Options{check: "make"}, task.Task{Check: "true"}, false, Nobody,
 			task.Task{Check: "true", CheckAsked: true}},
-		{"the run reads", Options{check: "make", requireChange: true}, task.Task{}, true, false, task.Task{}},
-		{"the task reads", Options{check: "make"}, task.Task{ReadOnly: true}, false, false, task.Task{ReadOnly: true}},
-		{"the agent reads", Options{check: "make"}, task.Task{Agent: "explorer"}, false, false,
+		{"of a model", Options{}, task.Task{Check: "true", CheckAsked: true}, false, Given,
+			task.Task{Check: "true", CheckAsked: true}},
+		{"of a model, looked at", Options{}, task.Task{Check: "true", CheckAsked: true}, false, Trusted,
+			task.Task{Check: "true"}},
+		{"nothing to ask", Options{check: "make"}, task.Task{CheckAsked: true}, false, Nobody,
+			task.Task{Check: "make"}},
+		{"the run reads", Options{check: "make", requireChange: true}, task.Task{}, true, Nobody, task.Task{}},
+		{"the task reads", Options{check: "make"}, task.Task{ReadOnly: true}, false, Nobody, task.Task{ReadOnly: true}},
+		{"the agent reads", Options{check: "make"}, task.Task{Agent: "explorer"}, false, Nobody,
 			task.Task{Agent: "explorer"}},
-		{"a change", Options{requireChange: true}, task.Task{}, false, false, task.Task{RequireChange: true}},
+		{"a change", Options{requireChange: true}, task.Task{}, false, Nobody, task.Task{RequireChange: true}},
 	} {
-		assert.Equal(t, c.want, c.flags.Complete(c.task, staff{}, c.readOnly, c.given), c.name)
+		assert.Equal(t, c.want, c.flags.Complete(c.task, staff{}, c.readOnly, c.vouch), c.name)
 		flag := c.flags.check != "" || c.flags.requireChange
 		used := c.want.Check != "" || c.want.RequireChange
 		assert.Equal(t, flag && !used, c.flags.Unused() != nil, c.name)

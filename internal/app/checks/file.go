@@ -18,9 +18,18 @@ import (
 	"qq/pkg/task"
 )
 
-// Origin says whether a person gave the checks of the tasks of a batch.
+// Vouch says how far a person stands for the checks of tasks.
+type Vouch uint8
+
+const (
+	Nobody  Vouch = iota // each check is asked about
+	Given                // they are the person's own: only a check that says that a model wrote it is asked about
+	Trusted              // the person was shown each check, and trusts them
+)
+
+// Origin says how far a person vouches for the checks of the tasks of a batch.
 type Origin struct {
-	given  bool
+	vouch  Vouch     // unless the content is trusted
 	from   *os.File  // the file of tasks; nil unless a person has decided about it
 	sum    hash.Hash // of what was read of from
 	folder *trust.Folder
@@ -29,15 +38,15 @@ type Origin struct {
 
 // Begin returns the origin of the tasks of src, which are to be read after that. dir is the working directory. A file
 // outside of any checkout is the person's own. One in a checkout, which a stranger may have written, counts only if a
-// person trusts its content. What comes from stdin may be what a model wrote.
+// person trusts its content, and so does what a model wrote, in any file. What comes from stdin may be a model's.
 func Begin(src *taskfile.Source, dir string, store trust.Store) *Origin {
 	o := &Origin{}
 	path, err := filepath.Abs(src.Name)
 	if err != nil || src.Name == "" || src.Input != nil {
 		return o
 	}
-	if o.given = !inCheckout(path, dir); o.given {
-		return o
+	if !inCheckout(path, dir) {
+		o.vouch = Given
 	}
 	o.folder, o.name, o.sum = store.Folder(filepath.Dir(path)), filepath.Base(path), sha256.New()
 	if o.folder.Sum(o.name) == "" {
@@ -49,14 +58,17 @@ func Begin(src *taskfile.Source, dir string, store trust.Store) *Origin {
 	return o
 }
 
-// End returns whether a person gave the checks. The tasks were read.
-func (o *Origin) End() (given bool) {
+// End returns who vouches for the checks. The tasks were read.
+func (o *Origin) End() Vouch {
 	if o.from == nil {
-		return o.given
+		return o.vouch
 	}
 	defer o.from.Close()
 	_, err := io.Copy(o.sum, o.from) // what the reader of the tasks did not need
-	return err == nil && o.folder.State(o.name, hex.EncodeToString(o.sum.Sum(nil))) == trust.Trusted
+	if err == nil && o.folder.State(o.name, hex.EncodeToString(o.sum.Sum(nil))) == trust.Trusted {
+		return Trusted
+	}
+	return o.vouch
 }
 
 // inCheckout reports whether the file path belongs to a checkout: it is below the folder dir or in a repository, by its

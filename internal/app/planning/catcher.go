@@ -135,6 +135,7 @@ func (c *Catcher) take(ctx context.Context, tasks []task.Task) (err error) {
 			return fmt.Errorf("task %d: %w", i, err)
 		}
 		tasks[i] = t.Normalized()
+		tasks[i].CheckAsked = t.Check != "" // a model wrote it
 	}
 	c.caught = append(c.caught, caught{tool.CallOf(ctx).ID, tasks})
 	return nil

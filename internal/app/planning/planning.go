@@ -182,8 +182,9 @@ func (p *planRun) print(tasks []task.Task) error {
 		p.Note("%s: read them, then: qq batch %s", count(len(tasks), "task"), name)
 	}
 	if checks > 0 {
-		const text = "warning: a model wrote the check of %s, which is a command: look at it before qq batch runs it"
-		p.Say(text, count(checks, "task"))
+		const text = "warning: a model wrote the check of %s, which is a command: qq batch asks about it until you " +
+			"have looked at it and run: qq trust %s"
+		p.Say(text, count(checks, "task"), name)
 	}
 	return nil
 }

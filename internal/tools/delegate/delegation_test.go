@@ -95,6 +95,8 @@ func TestFooter(t *testing.T) {
 
 	array := call("run_parallel_tasks", `{"tasks":[{"task":"x"}]}`)
 	assert.Equal(t, "\n1 task: 1 completed", array.Footer, "a block of its own below the array")
+	assert.True(t, json.Valid([]byte(array.Content)))
+	assert.NotContains(t, array.Content, "\n", "the array is the first line")
 	assert.Contains(t, array.Content, `"duration_ms":12345`)
 	assert.Contains(t, array.Content, `"usage":{"input_tokens":1003120,"output_tokens":410}`)
 

@@ -11,7 +11,8 @@ import (
 const maxReported, maxReportedFiles = 30, 5
 
 // report returns the block below the array of results: how many tasks ended how, and a line for each that failed or
-// changed files. The answers stand in the array alone, because each token of this block is paid with every request.
+// changed files. The array is one line, and this block begins with a blank one: not all model servers take an answer of
+// several parts. The answers stand in the array alone, because each token of this block is paid with every request.
 func report(results []task.Result) string {
 	var counts task.Counts
 	var lines []string

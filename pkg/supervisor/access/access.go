@@ -30,12 +30,14 @@ type Tree struct {
 	mu      sync.Mutex
 	table   lease.Table
 	waiting map[*lease.Lease]*Lease
+	named   named
 }
 
 // Lease is what one job may touch.
 type Lease struct {
 	tree   *Tree
 	own    *lease.Lease
+	family *family
 	wake   chan<- struct{}
 	waits  int           // calls of Lend without a Resume yet
 	turned chan struct{} // closed when it is granted, lent or ended; nil while nobody waits for that
@@ -51,10 +53,12 @@ func (t *Tree) Ask(parent *Lease, r lease.Request, wake chan<- struct{}) *Lease 
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	own := &family{own: r.Targets}
 	if parent != nil {
-		r.Parent = parent.own
+		r.Parent, own.parent = parent.own, parent.family
 	}
-	l := &Lease{tree: t, own: t.table.Ask(r), wake: wake}
+	t.named.add(own)
+	l := &Lease{tree: t, own: t.table.Ask(r), wake: wake, family: own}
 	l.expect()
 	return l
 }

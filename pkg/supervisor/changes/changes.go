@@ -3,10 +3,12 @@
 package changes
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -62,6 +64,27 @@ func Outside(targets, changed []string) (strays []string) {
 	}
 	return strays
 }
+
+// Warnings says which files were changed that no target covers: those that tools reported, and those of unsaid, which
+// changed while commands ran and which nobody has reported.
+func Warnings(targets, changed, unsaid []string) (warnings []string) {
+	if strays := Outside(targets, changed); len(strays) > 0 {
+		warnings = append(warnings, "files were changed outside of the targets: "+strings.Join(strays, ", "))
+	}
+	strays := slices.DeleteFunc(Outside(targets, unsaid), func(f string) bool { return slices.Contains(changed, f) })
+	if len(strays) > 0 {
+		more := ""
+		if n := len(strays) - maxStrays; n > 0 {
+			strays, more = strays[:maxStrays], fmt.Sprintf(" and %d more", n)
+		}
+		warnings = append(warnings, "files outside of the targets were changed while its commands ran, by these or by "+
+			"somebody else: "+strings.Join(strays, ", ")+more)
+	}
+	return warnings
+}
+
+// maxStrays is how many files of commands a warning names.
+const maxStrays = 20
 
 // Relocate changes the paths in files from relative to the folder to into relative to the folder
 // base. It leaves them as they are if it cannot compute the way from base to to.

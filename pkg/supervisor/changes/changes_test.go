@@ -26,6 +26,22 @@ func TestOutside(t *testing.T) {
 	assert.Equal(t, []string{"a.go"}, Outside([]string{"*/*.go"}, changed))
 }
 
+func TestWarnings(t *testing.T) {
+	many := make([]string, 25)
+	for i := range many {
+		many[i] = "x"
+	}
+	assert.Empty(t, Warnings(nil, many, many), "without targets")
+	assert.Empty(t, Warnings([]string{"x"}, many, many))
+	got := Warnings([]string{"src"}, []string{"src/a", "b"}, []string{"b", "c", "src/d"})
+	assert.Equal(t, []string{
+		"files were changed outside of the targets: b",
+		"files outside of the targets were changed while its commands ran, by these or by somebody else: c",
+	}, got)
+	got = Warnings([]string{"src"}, nil, many)
+	assert.Contains(t, got[0], "x, x and 5 more")
+}
+
 func TestRelocate(t *testing.T) {
 	files := []string{"a", "b/c"}
 	Relocate("", "sub/deep", files)

@@ -23,13 +23,17 @@ import (
 // Check returns what is wrong with what the tasks of a batch name of each other, or nil. In a task that needs nothing,
 // a name that no task has is no reference.
 func Check(tasks ...task.Task) error {
-	known := map[string]bool{}
-	for _, t := range tasks {
-		known[t.ID] = true
-	}
+	var known map[string]bool // the ids of all tasks
 	for i, t := range tasks {
+		var needs map[string]bool
 		for _, use := range reference.Find(t.Text) {
-			if slices.Contains(t.Needs, use.ID) || len(t.Needs) == 0 && !known[use.ID] {
+			if known == nil {
+				known = set(len(tasks), func(k int) string { return tasks[k].ID })
+			}
+			if needs == nil {
+				needs = set(len(t.Needs), func(k int) string { return t.Needs[k] })
+			}
+			if needs[use.ID] || len(t.Needs) == 0 && !known[use.ID] {
 				continue
 			}
 			id := task.Shorten(use.ID, 40)
@@ -41,6 +45,15 @@ func Check(tasks ...task.Task) error {
 		}
 	}
 	return nil
+}
+
+// set returns the n texts that at returns.
+func set(n int, at func(int) string) map[string]bool {
+	all := make(map[string]bool, n)
+	for k := range n {
+		all[at(k)] = true
+	}
+	return all
 }
 
 // Deprive gives a result to each task that needs one that is not run. results are those of tasks; the ones that are
@@ -81,12 +94,15 @@ func Fill(t task.Task, results []task.Result, limit int) (task.Task, error) {
 	context.WriteString(t.Context)
 	last := 0
 	given := map[string]bool{}
+	byID := make(map[string]task.Result, len(results))
+	for _, r := range results {
+		byID[r.ID] = r
+	}
 	for _, use := range reference.Find(t.Text) {
-		at := slices.IndexFunc(results, func(r task.Result) bool { return r.ID == use.ID })
-		if at < 0 {
+		r, ok := byID[use.ID]
+		if !ok {
 			continue // see Check
 		}
-		r := results[at]
 		name, content := "output of "+use.ID, r.Output
 		if use.Field != "" {
 			name = use.Field + " of " + use.ID

@@ -46,15 +46,29 @@ func Open(p *Plan, tasks iter.Seq2[task.Task, error]) (open Tasks, stop func(), 
 // Agenda is a planned batch at work: its tasks that have not started, and the results that they need. Several
 // goroutines may use it at once.
 type Agenda struct {
-	tasks []task.Task
-
 	mu      sync.Mutex
+	tasks   []item
 	queue   *Queue
 	gone    []bool              // it ended, or waits no more: see Release
 	left    int                 // tasks that are not gone
+	first   int                 // after Release: those before it are gone
 	open    []int               // how many tasks that are not gone need its result
 	results map[int]task.Result // that are still needed
 	all     bool                // nobody waits any more
+}
+
+// item is a task that has not started, or the name of one that may have.
+type item struct {
+	task             *task.Task // nil if it was taken
+	id, agent, brief string     // of one that was
+}
+
+// named returns what names the task in a result.
+func (t item) named() task.Task {
+	if t.task != nil {
+		return *t.task
+	}
+	return task.Task{ID: t.id, Agent: t.agent, Text: t.brief}
 }
 
 // Agenda reads all tasks, to be started as the plan says. They are those that were planned.
@@ -67,7 +81,7 @@ func (p *Plan) Agenda(tasks iter.Seq2[task.Task, error]) (*Agenda, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.tasks = append(a.tasks, t)
+		a.tasks = append(a.tasks, item{task: &t})
 	}
 	if len(a.tasks) != n {
 		return nil, fmt.Errorf("%d tasks were planned, and %d are there", n, len(a.tasks))
@@ -87,8 +101,10 @@ func (a *Agenda) Next() (i int, ok bool) {
 	if !a.all {
 		i, ok = a.queue.Next()
 	} else {
-		i = slices.Index(a.gone, false)
-		ok = i >= 0
+		for a.first < len(a.gone) && a.gone[a.first] {
+			a.first++
+		}
+		i, ok = a.first, a.first < len(a.gone)
 	}
 	if ok {
 		a.gone[i] = true
@@ -97,8 +113,14 @@ func (a *Agenda) Next() (i int, ok bool) {
 	return i, ok
 }
 
-// Task returns the task at index i.
-func (a *Agenda) Task(i int) task.Task { return a.tasks[i] }
+// Task returns the task at index i, once: what it has is forgotten, but for its name.
+func (a *Agenda) Task(i int) task.Task {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := *a.tasks[i].task
+	a.tasks[i] = item{id: t.ID, agent: t.Agent, brief: strings.Clone(t.Brief())}
+	return t
+}
 
 // Return puts back a task that Next took and that did not start.
 func (a *Agenda) Return(i int) {
@@ -106,6 +128,7 @@ func (a *Agenda) Return(i int) {
 	defer a.mu.Unlock()
 	a.gone[i] = false
 	a.left++
+	a.first = min(a.first, i)
 	a.queue.Return(i)
 }
 
@@ -149,13 +172,14 @@ func (a *Agenda) End(i int, r task.Result) (skipped []task.Result) {
 		return nil
 	}
 	if a.open[i] > 0 {
-		a.results[i] = task.Result{ID: a.tasks[i].ID, Status: r.Status, Output: r.Output, Structured: r.Structured}
+		id := a.queue.plan.tasks[i].ID
+		a.results[i] = task.Result{ID: id, Status: r.Status, Output: r.Output, Structured: r.Structured}
 	}
 	for _, s := range a.queue.End(i, r.Status == task.Completed) {
 		if !a.gone[s.Index] && !a.all {
 			a.gone[s.Index] = true
 			a.left--
-			skip := a.tasks[s.Index].Ended(task.Skipped, s.because(r.Status))
+			skip := a.tasks[s.Index].named().Ended(task.Skipped, s.because(r.Status))
 			skip.Index = s.Index
 			skipped = append(skipped, skip)
 		}

@@ -33,13 +33,15 @@ func (p *Plan) resolve() error {
 		}
 	}
 	p.needs = make([][]int32, len(p.tasks))
+	by := make([]int32, len(p.tasks)) // the last task that needs each, from 1
 	for i, t := range p.tasks {
 		for _, id := range t.Needs {
 			on, ok := ids[id]
 			if !ok {
 				return p.unknown(i, id)
 			}
-			if !slices.Contains(p.needs[i], on) {
+			if by[on] != int32(i)+1 {
+				by[on] = int32(i) + 1
 				p.needs[i] = append(p.needs[i], on)
 			}
 		}

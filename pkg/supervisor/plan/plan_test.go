@@ -5,11 +5,13 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"qq/pkg/supervisor/targets"
+	"qq/pkg/task"
 )
 
 // writer returns a task that writes paths. It needs the tasks after a colon: "a:b,c".
@@ -251,6 +253,83 @@ func TestMemory(t *testing.T) {
 		conflicts += len(p.Waits(i))
 	}
 	assert.Equal(t, n/100, conflicts)
+}
+
+// TestAgendaForgets: the text and context of a task that was taken take no memory any more.
+func TestAgendaForgets(t *testing.T) {
+	const n, size = 1000, 32 << 10
+	tasks := make([]Task, n)
+	for i := range tasks {
+		tasks[i] = Task{ID: fmt.Sprint("t", i), Targets: []targets.Target{targets.Parse(fmt.Sprint("f", i), false)}}
+	}
+	used := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	p := planned(t, tasks...)
+	before := used()
+	a, err := p.Agenda(func(yield func(task.Task, error) bool) {
+		for i := range n {
+			if !yield(task.Task{ID: tasks[i].ID, Text: strings.Repeat("x", size), Context: "c"}, nil) {
+				return
+			}
+		}
+	})
+	require.NoError(t, err)
+	all := used() - before
+	assert.Greater(t, all, int64(n*size))
+	assert.Less(t, all, int64(n*(size+1024)), "a task costs less than 1 KB beside its text")
+	for range n {
+		i, ok := a.Next()
+		require.True(t, ok)
+		assert.Len(t, a.Task(i).Text, size)
+	}
+	assert.Less(t, used()-before, int64(n*1024))
+	runtime.KeepAlive(a)
+}
+
+// TestQueueGrowsLinear: neither many failures nor a batch that is stopped look at all tasks again and again.
+func TestQueueGrowsLinear(t *testing.T) {
+	const n = 8000
+	shared := targets.Parse("shared", false)
+	tasks := []Task{{ID: "w", Targets: []targets.Target{shared}}}
+	for i := range n {
+		id := fmt.Sprint("a", i)
+		own := targets.Parse(id, false)
+		tasks = append(tasks, Task{ID: id, Targets: []targets.Target{own}},
+			Task{ID: "b" + id, Needs: []string{id}, Targets: []targets.Target{shared, targets.Parse("b"+id, false)}})
+	}
+	p := planned(t, tasks...)
+	q := p.Queue()
+	began := time.Now()
+	for {
+		i, ok := q.Next()
+		if !ok {
+			break
+		}
+		if i > 0 { // the first one runs for long
+			q.End(i, false)
+		}
+	}
+	assert.Equal(t, 1, q.Left())
+	assert.Less(t, time.Since(began), 5*time.Second, "of all failures")
+
+	a, err := planned(t, make([]Task, 100_000)...).Agenda(func(yield func(task.Task, error) bool) {
+		for range 100_000 {
+			yield(task.Task{Text: "x"}, nil)
+		}
+	})
+	require.NoError(t, err)
+	a.Release()
+	began = time.Now()
+	for left := a.Left(); left; left = a.Left() {
+		i, ok := a.Next()
+		require.True(t, ok)
+		a.End(i, task.Result{Status: task.Cancelled})
+	}
+	assert.Less(t, time.Since(began), time.Second, "after a stop")
 }
 
 func BenchmarkPlan(b *testing.B) {

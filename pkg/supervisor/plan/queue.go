@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
+
+	"qq/pkg/supervisor/targets"
 )
 
 // ageing is after how many starts of others a priority with tasks that could start counts one more.
@@ -227,37 +229,133 @@ func (q *Queue) repair() {
 	if len(q.gone) == 0 {
 		return
 	}
-	above, below := q.reach(q.before), q.reach(q.after)
-	if len(above) > 0 && len(below) > 0 && !q.plan.together {
-		near := slices.Concat(above, below)
-		slices.SortFunc(near, func(a, b int32) int { return int(q.plan.position[a] - q.plan.position[b]) })
-		isAbove, isBelow := members(above), members(below)
-		l := newLinker(q.plan.tasks)
-		for _, i := range slices.Compact(near) {
-			for _, on := range l.link(i) {
-				if isBelow[i] && isAbove[on] {
-					q.before[i], q.after[on] = append(q.before[i], on), append(q.after[on], i)
-					q.open[i]++
-				}
+	var hard []int32
+	if !q.plan.together {
+		for _, i := range q.gone {
+			if b := (bridge{Queue: q, left: maxWork * (8 + len(q.before[i]) + len(q.after[i]))}); !b.over(i) {
+				hard = append(hard, i)
 			}
 		}
 	}
+	q.relink(hard)
 	for _, i := range q.gone {
 		q.release(i)
+		q.open[i] = 0 // nothing leads over it any more
 	}
 	q.gone = q.gone[:0]
 }
 
+// bridge lets those after a task that is gone wait for those before it that they conflict with.
+type bridge struct {
+	*Queue
+	left int // how much it may still look at
+	seen map[[2]int32]bool
+}
+
+// over goes from each of those that wait for i to each that i waits for. It returns false if that is too much to look
+// at; what it has added by then are no needless waits.
+func (b *bridge) over(i int32) bool {
+	for _, late := range b.after[i] {
+		for _, early := range b.before[i] {
+			if !b.link(late, early) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// link lets late wait for early if they conflict. If they do not, it goes on from both: those after late may conflict
+// with early, and late with those before early.
+func (b *bridge) link(late, early int32) bool {
+	n := int32(b.plan.Len())
+	if late == n || early == n || b.done(late) || b.done(early) || b.seen[[2]int32{late, early}] {
+		return true // the end of a phase: each task of the phases waits for it, or it for them
+	}
+	own, other := b.plan.tasks[late], b.plan.tasks[early]
+	b.left -= 1 + len(own.Targets)*len(other.Targets)
+	if b.left < 0 {
+		return false
+	}
+	if b.state[late] != ended && b.state[early] != ended && conflict(own, other) {
+		b.wait(late, early)
+		return true
+	}
+	if b.seen == nil {
+		b.seen = map[[2]int32]bool{}
+	}
+	b.seen[[2]int32{late, early}] = true
+	for _, next := range b.after[late] {
+		if !b.link(next, early) {
+			return false
+		}
+	}
+	for _, before := range b.before[early] {
+		if !b.link(late, before) {
+			return false
+		}
+	}
+	return true
+}
+
+// done reports whether nothing leads over the task i: it has ended after all that it waited for.
+func (b *bridge) done(i int32) bool { return b.state[i] == ended && b.open[i] <= 0 }
+
+// conflict reports whether two tasks must not run at once.
+func conflict(a, b Task) bool {
+	if !targets.Conflict(a.Effect, b.Effect) {
+		return false
+	}
+	for _, own := range scope(a) {
+		for _, other := range scope(b) {
+			if targets.Overlap(own, other) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wait lets the task i wait for on.
+func (q *Queue) wait(i, on int32) {
+	q.before[i], q.after[on] = append(q.before[i], on), append(q.after[on], i)
+	q.open[i]++
+}
+
+// relink does the same as a bridge for many tasks that are gone: it looks at all that lie before or after them.
+func (q *Queue) relink(gone []int32) {
+	above, below := q.reach(gone, q.before), q.reach(gone, q.after)
+	if len(above) == 0 || len(below) == 0 {
+		return
+	}
+	near := slices.Concat(above, below)
+	slices.SortFunc(near, func(a, b int32) int { return int(q.plan.position[a] - q.plan.position[b]) })
+	near = slices.Compact(near)
+	isAbove, isBelow := members(above), members(below)
+	tasks := make([]Task, len(near))
+	for k, i := range near {
+		tasks[k] = q.plan.tasks[i]
+	}
+	l := newLinker(tasks)
+	for k, i := range near {
+		for _, on := range l.link(int32(k)) {
+			if isBelow[i] && isAbove[near[on]] {
+				q.wait(i, near[on])
+			}
+		}
+	}
+}
+
 // reach returns the tasks that have not ended and lie before or after those that are gone.
-func (q *Queue) reach(next [][]int32) []int32 {
+func (q *Queue) reach(gone []int32, next [][]int32) []int32 {
 	var found []int32
 	seen := map[int32]bool{}
-	todo := slices.Clone(q.gone)
+	todo := slices.Clone(gone)
 	for len(todo) > 0 {
 		i := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, k := range next[i] {
-			if seen[k] || q.state[k] == ended && q.open[k] == 0 {
+			if seen[k] || q.state[k] == ended && q.open[k] <= 0 {
 				continue
 			}
 			seen[k] = true

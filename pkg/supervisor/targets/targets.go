@@ -77,7 +77,11 @@ func Parse(text string, fold bool) Target {
 	if !strings.ContainsAny(text, spelled) {
 		t.suffix = int32(len(text) - 1 - strings.LastIndexAny(text, "*?"))
 	}
-	if _, ok := program(nil, t, i); !ok || len(text)-i > maxGlob {
+	decided := len(text)-i <= maxGlob
+	if decided {
+		_, decided = program(nil, t, i)
+	}
+	if !decided {
 		t.kind = loose
 		t.text = strings.TrimSuffix(text[:i], "/")
 		t.prefix = int32(len(t.text))

@@ -152,6 +152,14 @@ func TestFold(t *testing.T) {
 	assert.False(t, overlap("src/a.go", "src/b.go"))
 }
 
+// A long glob is not compiled: it overlaps with all that begins like it.
+func TestLongGlob(t *testing.T) {
+	const n = 2 << 20
+	long := Parse("src/"+strings.Repeat("{", n)+"a"+strings.Repeat("}", n), false)
+	assert.True(t, Overlap(long, Parse("src/x", false)))
+	assert.False(t, Overlap(long, Parse("lib/x", false)))
+}
+
 // A path that is a file has nothing below it.
 func TestAsFile(t *testing.T) {
 	readme := Parse("src/README.md", false)

@@ -7,6 +7,7 @@ package report
 
 import (
 	"bufio"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,8 @@ func Open(path string, s Scratch, taken []string) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{path: path}
-	if r.file, err = os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*"); err != nil {
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"-"+rand.Text())
+	if r.file, err = os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666); err != nil { // less the umask
 		return nil, command.Usagef(hint, "--report: %v", err)
 	}
 	if r.sections, err = os.CreateTemp(scratch, "report-*"); err == nil {
@@ -105,7 +107,7 @@ func (r *Report) End(took time.Duration) error {
 		_, err = io.Copy(r.file, r.sections)
 	}
 	if err == nil {
-		err = errors.Join(r.file.Chmod(0o644), r.file.Sync())
+		err = r.file.Sync()
 	}
 	if err == nil {
 		err = os.Rename(r.file.Name(), r.path)
@@ -125,7 +127,7 @@ func section(res task.Result) string {
 	}
 	b.WriteString("\n")
 	if !res.Success {
-		fmt.Fprintf(&b, "\n%s\n", line(task.Line(res.Err())))
+		b.WriteString("\n" + plain(line(task.Line(res.Err()))) + "\n")
 	}
 	var facts []string
 	for _, f := range res.ChangedFiles {
@@ -150,7 +152,7 @@ func section(res task.Result) string {
 		b.WriteString("\n- " + strings.Join(facts, "\n- ") + "\n")
 	}
 	if text := strings.TrimSpace(command.Printable(res.Output)); text != "" {
-		b.WriteString("\n" + text + "\n")
+		b.WriteString("\n" + quoted(text))
 	}
 	return b.String()
 }
@@ -165,6 +167,23 @@ func roundly(d time.Duration) string {
 
 // line returns text on one line.
 func line(text string) string { return command.Printable(strings.Join(strings.Fields(text), " ")) }
+
+// plain returns a line that Markdown takes as text, whatever it begins with.
+func plain(line string) string {
+	if strings.ContainsAny(line[:min(len(line), 1)], "#<>=-+*_~`|&[") {
+		line = `\` + line
+	}
+	return line
+}
+
+// quoted returns an answer as a quotation: nothing in it begins a section of the report, or hides those that follow.
+func quoted(text string) string {
+	var b strings.Builder
+	for l := range strings.SplitSeq(text, "\n") {
+		b.WriteString(strings.TrimRight("> "+strings.ReplaceAll(l, "\r", " "), " ") + "\n")
+	}
+	return b.String()
+}
 
 // code returns text as code.
 func code(text string) string {
