@@ -108,7 +108,7 @@ func (r *run) writable() string {
 		a.Setup.TempDir = "$TMPDIR" // its path differs by task
 	}
 	folders := a.Rules("the working directory").Write
-	if n := len(a.Setup.Bounds); n > 0 {
+	if n := len(a.Setup.Bounds); n > 0 && len(folders) > 0 { // who may only read has no folder
 		folders[0] = "the files and folders that are there of " + strings.Join(a.Setup.Bounds[n-1].Targets, ", ")
 	}
 	if len(folders) == 0 {

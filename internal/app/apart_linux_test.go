@@ -322,6 +322,15 @@ func TestStrictTargets(t *testing.T) {
 	}
 }
 
+// TestStrictReader: a task that may only read works with --strict-targets as without.
+func TestStrictReader(t *testing.T) {
+	w := newTree(t)
+	_, r := w.isolated("off", []map[string]any{
+		{"task": commandTask("cat src/b.txt"), "targets": []string{"src/b.txt"}, "read_only": true},
+	}, "--strict-targets")
+	assert.Equal(t, task.Completed, r[0].Status, r[0].Err())
+}
+
 // TestUndeclared: what a command of an isolated task changes outside of the targets is reported.
 func TestUndeclared(t *testing.T) {
 	w := newTree(t)
