@@ -162,6 +162,9 @@ func (c Ceiling) barsCheck(t task.Task, known Registry) string {
 // commandTool is the tool that runs commands. A check that an agent gives is a call of it.
 const commandTool = "run_pty_cmd"
 
+// maxParts is how many alternatives and ** a target may have: each multiplies the time that matching a path takes.
+const maxParts = 4
+
 // Check returns what is wrong with t, or nil. It does not look up the agent of t.
 func Check(t task.Task) error {
 	if err := t.Validate(); err != nil {
@@ -173,6 +176,10 @@ func Check(t task.Task) error {
 	for _, target := range t.Targets {
 		if !filepath.IsLocal(filepath.FromSlash(target)) || !doublestar.ValidatePattern(target) {
 			return fmt.Errorf("target %q is no path or glob inside of the working directory", target)
+		}
+		if strings.Count(target, "{") > maxParts || strings.Count(target, "**") > maxParts {
+			return fmt.Errorf("target %q has more than %d of { or **: write several targets",
+				task.Shorten(target, 100), maxParts)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package ceiling
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -95,4 +96,17 @@ func TestChecksOfAgents(t *testing.T) {
 	assert.True(t, got.CheckAsked, "a model wrote it")
 	assert.False(t, got.HasGivenCheck())
 	assert.False(t, got.RequireChange, "only a person asks for that")
+}
+
+// TestHardTargets: a target that would take long to match is refused.
+func TestHardTargets(t *testing.T) {
+	for target, ok := range map[string]bool{
+		"src/**/{a,b}/**/*.{go,mod}":          true,
+		strings.Repeat("{a,b}", 25) + "/x":    false,
+		strings.Repeat("**/", 30) + "x":       false,
+		strings.Repeat("a/", 30) + "{x,y}.go": true,
+	} {
+		err := Check(task.Task{Text: "x", Targets: []string{target}})
+		assert.Equal(t, ok, err == nil, "%s: %v", target, err)
+	}
 }
