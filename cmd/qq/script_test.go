@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/base64"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"qq/internal/app/modelcmd/labtest"
 	"qq/internal/standin"
 	"qq/pkg/childproc"
 )
@@ -47,7 +50,14 @@ func connectStdin() {
 // TestScripts runs what a person would type. Each script says first what it
 // guards. Models are those of a stand-in server with the texts of scripts().
 func TestScripts(t *testing.T) {
-	server := standin.Start(t, standin.Scripts(scripts()...))
+	server := standin.Start(t, standin.Scripts(scripts()...), standin.Models(
+		standin.Model{Name: standin.DefaultModel},
+		standin.Model{Name: "eyes", Capabilities: []string{"completion", "tools", "vision"}},
+		standin.Model{Name: "maybe", Capabilities: []string{}},
+		standin.Model{Name: "keen", Cached: 20},
+	))
+	lab := labtest.Start(t, labtest.Lab{Key: "marker-of-the-key"})
+	bare := labtest.Start(t, labtest.Lab{List: `{"data":[{"id":"m"}]}`})
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -66,11 +76,16 @@ func TestScripts(t *testing.T) {
 			e.Setenv("QQ_HOME", filepath.Join(e.WorkDir, "home", "qq"))
 			e.Setenv("QQ_MODEL", "extract")
 			e.Setenv("OLLAMA_HOST", server.URL)
+			e.Setenv("LAB_URL", lab.URL+"/v1")
+			e.Setenv("BARE_URL", bare.URL+"/v1")
 			e.Setenv("MARK", "SCRIPT_MARK="+e.WorkDir)
 			e.Setenv("SCRIPT_MARK", e.WorkDir)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"gone": gone},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"gone":  gone,
+			"shown": func(ts *testscript.TestScript, neg bool, args []string) { shown(ts, server, neg, args) },
+		},
 	})
 }
 
@@ -87,6 +102,7 @@ func scripts() []standin.Script {
 		{Start: "[[sum]]", Text: "Both are done."},
 		{Start: "[[edit]]", Text: `<tool_call>{"name": "edit_file", "arguments": {"path": "note.txt", "old_text": "one", "new_text": "two [[done]]"}}</tool_call>`},
 		{Start: "[[look]]", Text: `[[done]]<tool_call>{"name": "read_file", "arguments": {"path": ".env"}}</tool_call>`},
+		{Start: "[[eye]]", Text: `[[done]]<tool_call>{"name": "read_file", "arguments": {"path": "read.png"}}</tool_call>`},
 		{Start: "[[shell]]", Text: `<tool_call>{"name": "run_pty_cmd", "arguments": {"command": "echo x > made.txt; echo '[[done]]'"}}</tool_call>`},
 		// What the lead goes on with stands in its own call, for the task may be refused.
 		{Start: "[[hand]]", Text: `<tool_call>{"name": "delegate_task", "arguments": {"agent": "coder", "task": "Change it. [[edit]]", "id": "[[done]]"}}</tool_call>`},
@@ -94,6 +110,22 @@ func scripts() []standin.Script {
 		{Start: "[[empty]]", Text: ""},
 		{Start: "[[loop]]", Text: "tick tock", Loop: true},
 		{Start: "[[broken]]", Text: "one two three four", Fault: &standin.Fault{Break: standin.Cut, After: 2}},
+	}
+}
+
+// shown fails unless so many requests to the model server had the image in each file.
+func shown(ts *testscript.TestScript, server *standin.Server, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: shown TIMES FILE…")
+	}
+	for _, name := range args[1:] {
+		image, times := base64.StdEncoding.EncodeToString([]byte(ts.ReadFile(name))), 0
+		for _, r := range server.Requests("/api/chat") {
+			times += strings.Count(string(r.Body), `"`+image+`"`)
+		}
+		if fmt.Sprint(times) != args[0] {
+			ts.Fatalf("%s was shown %d times", name, times)
+		}
 	}
 }
 

@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"qq/internal/agent/loop"
-	"qq/internal/models/gate"
 	"qq/internal/tools/files"
 	"qq/pkg/agents"
 	"qq/pkg/event"
@@ -43,6 +42,7 @@ const defaultTurns = 25
 type Agent struct {
 	Definition agents.Agent
 	Model      Model
+	Fallback   []Model // asked instead if a model cannot be had, in this order
 	Setup      Setup
 	Process    Process
 	Registry   Registry // the agents that it may delegate to
@@ -58,11 +58,14 @@ type Model interface {
 	llm.Backend
 	// String is the name of the model.
 	String() string
-	// Served is the name of the model at its model server; false for the built-in model,
-	// which has no server.
+	// Served is the whole name of the model, such as lab:qwen3; false for the built-in
+	// model, which has no server.
 	Served() (name string, ok bool)
 	// CallsTools reports whether the model can call tools.
 	CallsTools() bool
+	// Sees reports whether the model is known to see images, Blind whether it is known to see none.
+	Sees() bool
+	Blind() bool
 	// Tokens estimates how many tokens text has.
 	Tokens(text string) int
 	// Room returns how many more tokens fit into the model's context, besides r and the
@@ -98,7 +101,13 @@ type run struct {
 	root    *os.Root // the working directory
 	space   *files.Workspace
 	tools   toolset
-	repeats int // model requests that were sent again
+	looked  []task.Read // the images of the job that were read
+	unsure  []string    // a warning that the model may see no images; empty if it does
+	repeats int         // model requests that were sent again
+	// fallback is how many models could not be had: the run asks the one after them. acted says that a tool call may
+	// have had a side effect.
+	fallback int
+	acted    bool
 }
 
 // Run runs the agent on job and returns the result with the answer. After a failure the
@@ -113,11 +122,12 @@ func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) 
 			Hint: "run qq in a directory that exists, or name one with -C"})
 	}
 	defer root.Close()
-	r := &run{Agent: a, parent: parent, helpers: &helpers{Parent: parent}, job: job}
+	r := &run{Agent: a, parent: parent, helpers: &helpers{Parent: parent, only: a.Setup.ReadOnly}, job: job}
 	r.open(root)
 	res := r.answer(ctx)
 	res.Attempts = 1 + r.repeats
-	res.Warnings = append(res.Warnings, r.helpers.warnings()...)
+	res.Fallback = r.fallback
+	res.Warnings = append(append(res.Warnings, r.unsure...), r.helpers.warnings()...)
 	return res
 }
 
@@ -130,6 +140,9 @@ func (r *run) isDelegated() bool { return r.job.Parent != "" || r.job.BatchID !=
 func (r *run) open(root *os.Root) {
 	r.root, r.space = root, files.Open(root, r.Setup.Private...)
 	r.space.Take(r.taken())
+	if r.Model.Sees() {
+		r.space.Show()
+	}
 	if r.Model.CallsTools() {
 		r.tools = r.makeTools()
 	}
@@ -137,6 +150,9 @@ func (r *run) open(root *os.Root) {
 
 // answer makes the prompt, shortens the text if needed, and runs the loop.
 func (r *run) answer(ctx context.Context) task.Result {
+	if err := r.look(ctx); err != nil {
+		return r.job.Fail(err)
+	}
 	text := llm.WithContext(r.job.Text, r.job.Context)
 	prompt, used := r.generatePrompt(ctx)
 	if prompt != "" {
@@ -152,12 +168,12 @@ func (r *run) answer(ctx context.Context) task.Result {
 		res.Usage, res.Warnings = used, fit.warnings
 		return res
 	}
-	reads := reads{}
+	reads := reads{calls: r.looked}
 	cfg := loop.Config{
-		Backend: r.backend(r.Model, r.Setup.Retries), Final: r.backend(r.Model, 0),
+		Backend: inTurn{r, r.Setup.Retries}, Final: inTurn{r, 0},
 		System: request.System, Tools: r.tools.offered, Gate: r.gate(), Schema: r.job.Schema,
 		MaxTurns: cmp.Or(r.MaxTurns, r.Definition.MaxTurns, defaultTurns),
-		Host:     r, Transcript: r.Transcript, Screen: r.Screen,
+		Host:     r, Transcript: r.Transcript, Screen: r.Screen, Images: r.job.Images,
 	}
 	if len(cfg.Schema) == 0 {
 		cfg.Schema = r.Definition.Schema
@@ -175,17 +191,6 @@ func (r *run) answer(ctx context.Context) task.Result {
 	res.Usage = res.Usage.Add(used)
 	res.Warnings = append(fit.warnings, res.Warnings...)
 	return res
-}
-
-// backend returns a backend that sends requests through plain. Each request waits for a
-// slot at the model server, and is retried after temporary failures. The built-in model
-// needs neither: for it the result is plain itself.
-func (r *run) backend(plain llm.Backend, retries int) llm.Backend {
-	name, ok := r.Model.Served()
-	if !ok {
-		return plain
-	}
-	return gate.Retrying(plain, name, r.parent, gate.Policy{Retries: retries, Repeats: r})
 }
 
 // Repeated implements gate.Repeats: it reports the nth retry of a model request. It ends
@@ -222,7 +227,10 @@ func (r *run) Pending() string { return r.helpers.uncollected() }
 func (r *run) Changed(paths []string) { r.parent.Changed(paths) }
 
 // Effects implements loop.Host.
-func (r *run) Effects() error { return r.parent.Effects() }
+func (r *run) Effects() error {
+	r.acted = true
+	return r.parent.Effects()
+}
 
 // Emit implements loop.Host.
 func (r *run) Emit(e event.Event) {

@@ -37,6 +37,8 @@ func (c chat) Chat(ctx context.Context, _ llm.Request, yield func(llm.Chunk)) (l
 func (chat) String() string         { return "ollama:m" }
 func (chat) Served() (string, bool) { return "m", true }
 func (chat) CallsTools() bool       { return false }
+func (chat) Sees() bool             { return false }
+func (chat) Blind() bool            { return false }
 func (chat) Tokens(string) int      { return 0 }
 func (chat) Room(llm.Request) int   { return 0 }
 
@@ -62,6 +64,7 @@ func (a admission) Enter(ctx context.Context, model string, again bool, who supe
 }
 func (admission) First(task.Task, supervisor.Waiter) llm.Permit { return nil }
 func (a admission) Refusal(task.Task) error                     { return a.Gate.Refusal("m") }
+func (a admission) Ready(task.Task) time.Duration               { return 0 }
 
 // asking runs an agent as job zero, with a given model, the gate g and the idle timeout
 // patience.
@@ -89,8 +92,12 @@ func (l *line) Enter(context.Context, string, bool) (llm.Permit, error) {
 	time.Sleep(l.wait)
 	return l, nil
 }
-func (*line) Active()              {}
-func (l *line) Leave(r llm.Report) { l.reports = append(l.reports, r) }
+func (*line) Delegate(context.Context, []task.Task) []task.Result { return nil }
+
+func (*line) Allowed(llm.Allowance) {}
+func (*line) Active()               {}
+func (*line) Emit(event.Event)      {}
+func (l *line) Leave(r llm.Report)  { l.reports = append(l.reports, r) }
 
 // TestPromptTime: the time limit for writing a prompt starts when the request is sent. A
 // request that exceeds it is neither retried nor counted as a fault of the server.
@@ -276,8 +283,9 @@ func (c *counted) Enter(context.Context, string, bool, supervisor.Waiter) (llm.P
 	}
 	return c, nil
 }
-func (*counted) Active()              {}
-func (c *counted) Leave(r llm.Report) { c.reports <- r }
+func (*counted) Allowed(llm.Allowance) {}
+func (*counted) Active()               {}
+func (c *counted) Leave(r llm.Report)  { c.reports <- r }
 
 // TestFinalAnswerIsAdmitted: the request for a final answer passes the gate and is
 // counted there like any other, but is not retried when the gate refuses it.
@@ -335,4 +343,66 @@ func TestWithoutDirectory(t *testing.T) {
 	problem, hint, _ := strings.Cut(r.Err(), "\nhint: ")
 	assert.Contains(t, problem, "open the working directory: ")
 	assert.Equal(t, "run qq in a directory that exists, or name one with -C", hint)
+}
+
+// TestHurry: a run that may go on with another model does not wait for one whose server is busy for long. One that has
+// begun to change something cannot go on with another, and waits.
+func TestHurry(t *testing.T) {
+	for acted, want := range map[bool][2]int{false: {1, 1}, true: {2, 0}} {
+		var asked [2]int
+		first := chat(func(context.Context, func(llm.Chunk)) error {
+			if asked[0]++; asked[0] == 1 {
+				return &llm.Error{Kind: llm.Busy, RetryAfter: time.Hour}
+			}
+			return nil
+		})
+		other := chat(func(context.Context, func(llm.Chunk)) error { asked[1]++; return nil })
+		r := &run{
+			Agent:   Agent{Model: first, Fallback: []Model{other}, Transcript: Nobody{}, Screen: Nobody{}},
+			parent:  &line{},
+			helpers: &helpers{}, acted: acted,
+		}
+		_, err := inTurn{r, 2}.Chat(t.Context(), llm.Request{}, nil)
+		require.NoError(t, err)
+		assert.Equal(t, want, asked, "acted: %v", acted)
+	}
+}
+
+// TestNoFallback: another model is asked only for the class of a failure. It is not once the agent has handed on a task
+// that may have changed something, nor when the run is to end.
+func TestNoFallback(t *testing.T) {
+	away := &llm.Error{Kind: llm.Unreachable, Problem: "away"}
+	for name, c := range map[string]struct {
+		err                     error
+		handsOn, readOnly, ends bool
+		other                   int // requests to the other model
+	}{
+		"away":            {err: away, other: 1},
+		"rejected":        {err: &llm.Error{Kind: llm.Rejected, Problem: "connection refused: insufficient_quota"}},
+		"handed on":       {err: away, handsOn: true},
+		"asked to read":   {err: away, handsOn: true, readOnly: true, other: 1},
+		"the run is over": {err: away, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			asked := 0
+			r := &run{parent: &line{}, helpers: &helpers{Parent: &line{}, only: c.readOnly}, Agent: Agent{
+				Model: chat(func(context.Context, func(llm.Chunk)) error {
+					if c.ends {
+						cancel()
+					}
+					return c.err
+				}),
+				Fallback:   []Model{chat(func(context.Context, func(llm.Chunk)) error { asked++; return nil })},
+				Transcript: Nobody{}, Screen: Nobody{},
+			}}
+			if c.handsOn {
+				r.helpers.Delegate(ctx, nil)
+			}
+			_, err := inTurn{r, 0}.Chat(ctx, llm.Request{}, nil)
+			assert.Equal(t, c.other, asked)
+			assert.Equal(t, c.other == 0, err != nil)
+		})
+	}
 }

@@ -21,6 +21,8 @@ type helpers struct {
 	supervisor.Parent
 
 	spawned atomic.Bool // the agent has started a background child
+	handed  atomic.Bool // it has handed on a task that may have had side effects
+	only    bool        // what it hands on can change nothing
 
 	mu    sync.Mutex
 	fails []string // children that failed
@@ -37,12 +39,14 @@ const maxNamed = 200
 
 // Delegate implements supervisor.Parent.
 func (h *helpers) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
+	h.handed.Store(!h.only)
 	return h.note(h.heed(h.Parent.Delegate(ctx, tasks)))
 }
 
 // Spawn implements supervisor.Parent.
 func (h *helpers) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	h.spawned.Store(true)
+	h.handed.Store(!h.only)
 	return h.Parent.Spawn(ctx, t)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/models"
+	"qq/internal/models/servers"
 	"qq/internal/sandbox"
 	"qq/internal/standin"
 	"qq/pkg/agents"
@@ -33,9 +34,10 @@ func (served) Tokens(text string) int { return models.Tokens(text) }
 // modelOf is the model of the stand-in server.
 func modelOf(t *testing.T, server *standin.Server) Model {
 	t.Helper()
-	m, err := (&models.Resolver{Host: server.URL, Run: standin.DefaultModel, Notes: silence{}}).Resolve(t.Context(), "")
+	ollama := []servers.Server{{Name: servers.Ollama, Kind: servers.Ollama, URL: server.URL}}
+	m, err := (&models.Resolver{Servers: ollama, Run: standin.DefaultModel, Notes: silence{}}).Resolve(t.Context(), "")
 	require.NoError(t, err)
-	backend, end, err := m.Connect()
+	backend, end, err := m.Connect("")
 	require.NoError(t, err)
 	t.Cleanup(end)
 	return served{m, backend}

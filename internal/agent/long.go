@@ -103,7 +103,7 @@ func (r *run) partRoom(own int) int {
 	}
 	s := *r
 	s.Definition, s.System, s.History, s.Setup.ReadOnly = a, "", nil, true
-	s.job.Targets, s.job.RequireFileReferences = nil, false
+	s.job.Targets, s.job.RequireFileReferences, s.job.Images = nil, false, nil
 	s.open(r.root)
 	room := r.Model.Room(s.request(""))
 	if a.PromptTemplate != "" {

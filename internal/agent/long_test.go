@@ -130,6 +130,8 @@ type bare struct {
 
 func (m bare) String() string         { return "bare" }
 func (m bare) CallsTools() bool       { return false }
+func (m bare) Sees() bool             { return false }
+func (m bare) Blind() bool            { return true }
 func (m bare) Tokens(s string) int    { return len(s) / 4 }
 func (m bare) Room(llm.Request) int   { return m.room }
 func (m bare) Served() (string, bool) { return "", false }

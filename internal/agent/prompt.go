@@ -28,7 +28,7 @@ func (r *run) generatePrompt(ctx context.Context) (prompt string, used task.Usag
 		return "", task.Usage{}
 	}
 	temperature := promptTemperature
-	resp, err := r.backend(limited{r.Model, promptTime}, r.Setup.Retries).Chat(ctx, llm.Request{
+	resp, err := r.through(limited{r.Model, promptTime}, r.Setup.Retries).Chat(ctx, llm.Request{
 		Messages:  []llm.Message{{Role: llm.User, Content: text}},
 		MaxTokens: promptTokens, Temperature: &temperature,
 	}, func(llm.Chunk) {})
@@ -41,7 +41,7 @@ func (r *run) generatePrompt(ctx context.Context) (prompt string, used task.Usag
 // limited is a backend with a time limit for each request. The limit does not count the
 // time that the request waits for a slot.
 type limited struct {
-	llm.Backend
+	Model
 	limit time.Duration
 }
 
@@ -49,7 +49,7 @@ type limited struct {
 func (l limited) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	own, cancel := context.WithTimeout(ctx, l.limit)
 	defer cancel()
-	resp, err := l.Backend.Chat(own, r, yield)
+	resp, err := l.Model.Chat(own, r, yield)
 	if err != nil && ctx.Err() == nil && own.Err() != nil {
 		err = fmt.Errorf("no answer within %v: %w", l.limit, own.Err()) // this limit, not the server, ended it
 	}
@@ -59,7 +59,7 @@ func (l limited) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk))
 // request returns the model request without the text of the task. It measures how many
 // tokens of the context are left for that text.
 func (r *run) request(generated string) llm.Request {
-	closing := llm.Message{Role: llm.User, Content: r.closing()}
+	closing := llm.Message{Role: llm.User, Content: r.closing(), Images: r.job.Images}
 	return llm.Request{
 		System: r.prompt(generated), Messages: append(slices.Clone(r.History), closing), Tools: r.tools.offered.Specs(),
 	}
@@ -82,6 +82,7 @@ func (r *run) prompt(generated string) string {
 	if !delegates && len(r.tools.offered) > 0 && r.Definition.Allows("delegate_task") {
 		b.WriteString("\nYou cannot hand work to other agents.")
 	}
+	b.WriteString(r.Setup.Guide)
 	return b.String()
 }
 

@@ -40,6 +40,7 @@ type Setup struct {
 	TempDir     string          `json:"temp_dir,omitempty"`
 	ShellLog    string          `json:"shell_log,omitempty"`
 	Private     []string        `json:"private,omitempty"` // folders of qq itself: their files need an approval
+	Guide       string          `json:"guide,omitempty"`   // what AGENTS.md says, for the end of the prompt
 }
 
 // Process describes the process that an agent runs in, and starts the commands of the
@@ -229,6 +230,10 @@ var _ Registry = (*agents.Registry)(nil)
 // Digest returns a hash of the result of a tool call. It shows later whether the same call
 // still has the same result.
 func Digest(r tool.Result) string {
-	sum := sha256.Sum256([]byte(r.Content))
+	content := r.Content
+	for i := range r.Images {
+		content += "\x00" + r.Images[i].Sum
+	}
+	sum := sha256.Sum256([]byte(content))
 	return hex.EncodeToString(sum[:])
 }

@@ -39,7 +39,7 @@ func (w *waiter) Behind(d time.Duration) { w.behind = append(w.behind, d) }
 // and a slot is free.
 func TestFirst(t *testing.T) {
 	e, _ := served(t, nil)
-	first := func(e *wiring, t task.Task) llm.Permit { return admission{e}.First(t, &waiter{}) }
+	first := func(e *wiring, t task.Task) llm.Permit { return admission{e.gates, &e.several}.First(t, &waiter{}) }
 	p := first(e, someTask())
 	require.NotNil(t, p)
 	assert.Nil(t, first(e, someTask()), "there is one only")
@@ -60,9 +60,9 @@ func TestEnter(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		e, _ := served(t, func(c *wiringConfig) { c.Settings.MaxParallel = 2 })
 		w := &waiter{}
-		one, err := admission{e}.Enter(t.Context(), "m", again, w)
+		one, err := e.gates.Enter(t.Context(), "ollama:m", again, w)
 		require.NoError(t, err)
-		other, err := e.gate.Enter(t.Context(), "m", false, nil)
+		other, err := e.gates.Enter(t.Context(), "ollama:m", false, nil)
 		require.NoError(t, err)
 		other.Active()
 		require.Len(t, w.behind, 1)
@@ -81,11 +81,11 @@ func TestSpent(t *testing.T) {
 		use   int
 		spent bool
 	}{{60, false}, {39, false}, {1, true}} {
-		p, err := admission{e}.Enter(t.Context(), "m", false, &waiter{})
+		p, err := e.gates.Enter(t.Context(), "ollama:m", false, &waiter{})
 		require.NoError(t, err)
 		p.Leave(llm.Report{Usage: task.Usage{OutputTokens: c.use}})
 		assert.Equal(t, c.spent, e.Spent())
-		refused := admission{e}.Refusal(task.Task{Text: "x"})
+		refused := e.gates.Refusal(task.Task{Text: "x"})
 		assert.Equal(t, c.spent, refused != nil)
 		if refused != nil {
 			r := task.Task{Text: "x"}.Normalized().Fail(refused)
@@ -94,7 +94,7 @@ func TestSpent(t *testing.T) {
 			assert.Equal(t, task.DefaultAgent, r.Agent)
 		}
 	}
-	require.NoError(t, admission{newTestWiring(t, nil)}.Refusal(task.Task{Text: "x"}), "what is built in costs nothing")
+	require.NoError(t, newTestWiring(t, nil).gates.Refusal(task.Task{Text: "x"}), "what is built in costs nothing")
 	e, _ = served(t, nil)
 	assert.False(t, e.Spent(), "there is no budget")
 }
@@ -105,14 +105,14 @@ func TestRefuseWhenOpen(t *testing.T) {
 	for _, several := range []bool{false, true} {
 		e, notes := served(t, nil) // without retries
 		for range 3 {
-			p, err := e.gate.Enter(t.Context(), standin.DefaultModel, false, nil)
+			p, err := e.gates.Enter(t.Context(), "ollama:"+standin.DefaultModel, false, nil)
 			require.NoError(t, err)
 			if several {
 				e.several.Store(true)
 			}
 			p.Leave(llm.Report{Kind: llm.Server})
 		}
-		refused := admission{e}.Refusal(task.Task{Text: "x"})
+		refused := e.gates.Refusal(task.Task{Text: "x"})
 		require.Error(t, refused)
 		assert.Equal(t, task.Unavailable, task.StatusOf(refused))
 		assert.Equal(t, several, len(*notes) > 0)

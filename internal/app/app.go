@@ -5,8 +5,9 @@
 // child (child.go). Every other process is a root: it parses its command line (cli.go) and
 // runs a command. The commands that run agents are in run.go and qq/internal/app/batch;
 // both use the same wiring (start.go, wiring.go). The commands that run no agent are in
-// qq/internal/app/admin, qq/internal/app/definitions and qq/internal/app/runs. Parts that all
-// commands share are in qq/internal/app/command, and printing is in qq/internal/app/output.
+// qq/internal/app/admin, qq/internal/app/definitions, qq/internal/app/modelcmd and
+// qq/internal/app/runs. Parts that all commands share are in qq/internal/app/command, and
+// printing is in qq/internal/app/output.
 package app
 
 import (

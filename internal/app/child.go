@@ -13,6 +13,7 @@ import (
 	"qq/internal/agent"
 	"qq/internal/app/command"
 	"qq/internal/app/signals"
+	"qq/internal/app/staffing"
 	"qq/internal/box/remote"
 	"qq/internal/config/trust"
 	"qq/internal/sandbox"
@@ -62,6 +63,9 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	if err := json.Unmarshal(start.Setup, &setup); err != nil {
 		return job.Fail(fmt.Errorf("read the start frame: %w", err))
 	}
+	if len(setup.Seats) == 0 {
+		return job.Fail(errors.New("the start frame names no model"))
+	}
 	a := agent.Agent{
 		Definition: start.Agent, Setup: setup.Agent, Registry: registry{c.env, setup.Checkout, setup.Trusted},
 		Transcript: agent.Nobody{}, Screen: agent.Nobody{},
@@ -71,7 +75,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	transcript := &session.Keeping{}
 	if setup.Transcripts != "" { // the sandbox forbids that later
 		transcript = session.Open(setup.Transcripts).Keep(session.Header{
-			ID: start.ExecutionID, Agent: start.Agent.Name, Model: setup.Model.String(), Dir: dir,
+			ID: start.ExecutionID, Agent: start.Agent.Name, Model: setup.Seats[0].Model.String(), Dir: dir,
 			Parent: start.Parent, Batch: start.BatchID, Depth: start.Depth,
 		}, setup.Attempt)
 		defer transcript.Close()
@@ -93,7 +97,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	} else {
 		p = agent.NewUnwatched(p)
 	}
-	res := runWith(ctx, setup.Model, a, p, job)
+	res := staffing.Run(ctx, setup.Seats, a, p, job)
 	res.Warnings = append(res.Warnings, transcript.Warnings...)
 	return res
 }

@@ -10,6 +10,7 @@ import (
 	"qq/internal/app/checkout"
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
+	"qq/internal/app/modelcmd"
 	"qq/internal/app/permissions"
 	"qq/internal/app/runs"
 	"qq/internal/config"
@@ -33,7 +34,8 @@ func (r *root) cli() *cli.App {
 		Before:          r.before,
 		Commands: append([]*cli.Command{batch.Command(r.Invocation, r), definitions.Command(r.Invocation),
 			checkout.Command(r.Invocation), permissions.Command(r.Invocation), runs.Command(r.Invocation)},
-			admin.Commands(r.Invocation, examiner{})...),
+			append(modelcmd.Commands(r.Invocation, r.signals),
+				admin.Commands(r.Invocation, modelcmd.Examiner{Invocation: r.Invocation})...)...),
 		// Main maps errors to exit codes; the library would exit by itself.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}

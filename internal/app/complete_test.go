@@ -53,6 +53,7 @@ func (w *world) completed(args ...string) (kind string, words []string) {
 // TestCompletedWords: what is offered is what the command takes there.
 func TestCompletedWords(t *testing.T) {
 	w := newWorld(t)
+	w.set("QQ_ALIAS_big=ollama:qwen3:32b")
 	w.file("tasks.txt", "Outline a.md\n")
 	w.file("a.md", "# A\n\nBoats float.\n")
 	w.file(".qq/agents/mine.md", "---\nname: mine\ndescription: is mine\n---\nBe mine.\n")
@@ -63,7 +64,8 @@ func TestCompletedWords(t *testing.T) {
 		line, kind string
 		want       []string
 	}{
-		{"", "words", []string{"batch", "agents", "trust", "permissions", "runs", "sessions", "doctor", "config",
+		{"", "words", []string{"batch", "agents", "trust", "permissions", "runs", "models", "setup", "sessions",
+			"doctor", "config",
 			"completion", "man", "version", "help"}},
 		{"ru", "words", []string{"runs"}}, {"help ru", "words", []string{"runs"}},
 		{"help runs sh", "words", []string{"show"}}, {"runs sh", "words", []string{"show"}},
@@ -78,7 +80,10 @@ func TestCompletedWords(t *testing.T) {
 		{"batch --output-format m", "words", []string{"markdown"}},
 		{"batch --halt so", "words", []string{"soon", "soon,fail=1", "soon,fail=10%",
 			"soon,success=1", "soon,done=1"}},
-		{"runs --status fa", "words", []string{"failed"}}, {"--model ", "words", []string{"auto", "extract"}},
+		{"runs --status fa", "words", []string{"failed"}},
+		{"--model ", "words", []string{"auto", "extract", "big", "ollama:", "llamacpp:", "vllm:", "lmstudio:"}},
+		{"models test o", "words", []string{"ollama:"}}, {"setup v", "words", []string{"vllm:"}},
+		{"models test a b", "words", nil}, {"models --server v", "words", []string{"vllm"}},
 		{"--allow edit", "words", []string{"edit_file"}}, {"completion ", "words", []string{"bash", "fish", "zsh"}},
 		{"batch ", "files", nil}, {"batch -o ", "files", nil}, {"-C ", "folders", nil}, {"trust ", "folders", nil},
 		{"batch --results=x", "folders", nil}, {"runs show ", "words", nil}, {"-m a", "words", nil},
@@ -147,6 +152,7 @@ func TestCompletedWords(t *testing.T) {
 func TestCompletedValues(t *testing.T) {
 	w := newWorld(t)
 	w.file("tasks.txt", "Outline a.md\n")
+	w.dead()
 	for _, args := range [][]string{
 		{"--output-format"}, {"--approve"}, {"--allow"}, {"--deny"}, {"--model"},
 		{"batch", "--output-format"}, {"batch", "--halt"}, {"runs", "--status"},
@@ -154,6 +160,9 @@ func TestCompletedValues(t *testing.T) {
 		_, words := w.completed(append(args, "")...)
 		require.NotEmpty(t, words, args)
 		for _, word := range words {
+			if strings.HasSuffix(word, ":") {
+				word += "small" // after the name of a server, that of a model follows
+			}
 			line := append(slices.Clone(args), word)
 			switch args[0] {
 			case "batch":

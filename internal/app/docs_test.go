@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"qq/internal/app/batch/foreign"
 	"qq/internal/app/manual"
 	"qq/internal/config"
+	"qq/internal/models/servers"
 	"qq/pkg/agents"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
@@ -145,6 +147,62 @@ func TestParallelPage(t *testing.T) {
 	for line := range strings.Lines(got) {
 		assert.Equal(t, 3, strings.Count(line, "|")-strings.Count(line, `\|`), "two cells: %s", line)
 	}
+}
+
+// TestModelsPage keeps the servers and the words of a server's description that docs/models.md shows equal to those
+// that qq knows; -update rewrites the servers. The examples of the page are typed in test/scenario.
+func TestModelsPage(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "models.md")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	between := func(name string) (before, got, after string) {
+		begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->\n"
+		before, rest, found := strings.Cut(string(data), begin)
+		require.True(t, found)
+		got, after, found = strings.Cut(rest, end)
+		require.True(t, found)
+		return before + begin, got, end + after
+	}
+	before, got, after := between("servers")
+	if *update {
+		got = serverTable()
+		require.NoError(t, os.WriteFile(path, []byte(before+got+after), 0o666))
+	}
+	assert.Equal(t, serverTable(), got, "go test ./internal/app -update")
+
+	_, words, _ := between("options")
+	for _, kind := range servers.Kinds() {
+		assert.Contains(t, words, "`"+kind+"`")
+	}
+	_, err = servers.Parse("lab", "openai http://10.0.0.7/v1 unknown")
+	wrong, ok := errors.AsType[*servers.Mistake](err)
+	require.True(t, ok)
+	options := strings.TrimPrefix(wrong.Hint, "the options are ")
+	require.NotEqual(t, wrong.Hint, options)
+	options, _, _ = strings.Cut(options, ";")
+	rows := 2 // the kind and the address
+	for option := range strings.SplitSeq(options, ", ") {
+		assert.Contains(t, words, "\n| `"+option)
+		rows++
+	}
+	assert.Equal(t, rows, strings.Count(words, "\n| `"), "no other word")
+}
+
+// serverTable has the built-in servers.
+func serverTable() string {
+	var b strings.Builder
+	b.WriteString("| server | dialect | address | key |\n|---|---|---|---|\n")
+	for _, s := range servers.BuiltIn() {
+		address, key := "`"+s.URL+"`", "none"
+		if s.Name == servers.Ollama {
+			address = "`OLLAMA_HOST`, else `http://127.0.0.1:11434`"
+		}
+		if s.KeyName != "" {
+			key = "`" + s.KeyName + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", s.Name, s.Kind, address, key)
+	}
+	return b.String()
 }
 
 // agentTable says of each built-in agent what it may do, its limits, and what it is for.

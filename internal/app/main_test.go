@@ -79,6 +79,13 @@ func newServedWorld(t *testing.T, options ...standin.Option) (*world, *standin.S
 // set changes variables.
 func (w *world) set(entries ...string) { w.env = append(w.env, entries...) }
 
+// dead makes the usual ports of other servers ones at which nobody listens, whatever runs on this machine.
+func (w *world) dead() {
+	for _, name := range []string{"llamacpp", "vllm", "lmstudio"} {
+		w.set("QQ_SERVER_" + name + "=openai http://127.0.0.1:1/v1")
+	}
+}
+
 // with is w with other variables.
 func (w *world) with(entries ...string) *world {
 	other := *w

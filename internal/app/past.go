@@ -30,7 +30,10 @@ var _ record.Tasks = (*past)(nil)
 
 // ModelOf implements [record.Tasks]. It returns "" until the model of t is resolved.
 func (p *past) ModelOf(t task.Task) string {
-	if m, ok := p.models.Known(p.modelName(t)); ok {
+	if m, ok := p.Substituted(t); ok {
+		return m.String()
+	}
+	if m, ok := p.models.Known(p.ModelName(t)); ok {
 		return m.String()
 	}
 	return ""
@@ -44,11 +47,13 @@ func (p *past) CacheKey(ctx context.Context, t task.Task) string {
 	if err != nil || def.Changes() && !t.ReadOnly && !p.cfg.ReadOnly {
 		return ""
 	}
-	version := "" // of the model: the built-in one is the program itself
+	m.Vision, m.MaySee = false, false // what was seen is in the calls that read it
+	version := ""                     // of the model: the built-in one is the program itself
 	if m.Kind == models.Extract {
 		version = p.cfg.Version
 	}
 	set := p.cfg.Settings
+	guide := p.guides.Text(filepath.Join(p.cfg.Dir, t.WorkingDir), true) // what changes something is not cached
 	what, err := json.Marshal(struct {
 		Agent    any
 		Model    models.Model
@@ -57,7 +62,8 @@ func (p *past) CacheKey(ctx context.Context, t task.Task) string {
 		Deny     []string
 		WebAllow []string
 		Version  string
-	}{def, m, p.cfg.ReadOnly, set.MaxOutput, set.Deny, set.WebAllow, version})
+		Guide    string `json:",omitempty"`
+	}{def, m, p.cfg.ReadOnly, set.MaxOutput, set.Deny, set.WebAllow, version, guide})
 	if err != nil {
 		return ""
 	}
@@ -77,7 +83,9 @@ func (p *past) Read(ctx context.Context, dir string, r task.Read) (string, error
 		if p.root != nil {
 			_ = p.root.Close() // it was only read
 		}
-		p.root, p.folder, p.tools = root, dir, files.Open(root, p.wiring.private()...).Reading()
+		space := files.Open(root, p.wiring.private()...)
+		space.Show() // who was shown no image, got another result
+		p.root, p.folder, p.tools = root, dir, space.Reading()
 	}
 	call, ok := p.tools.Lookup(r.Tool)
 	if !ok {

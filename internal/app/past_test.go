@@ -52,8 +52,8 @@ func TestCacheKeyOfAModel(t *testing.T) {
 		require.NoError(t, json.Unmarshal(start.Setup, &setup))
 		known, ok := e.models.Known("m")
 		require.True(t, ok)
-		assert.Equal(t, known, setup.Model)
-		assert.True(t, modified.Equal(setup.Model.Modified))
+		assert.Equal(t, known, setup.Seats[0].Model)
+		assert.True(t, modified.Equal(setup.Seats[0].Model.Modified))
 		assert.Equal(t, key, (&past{wiring: e}).CacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent}))
 		return key
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"qq/internal/agent"
+	"qq/internal/app/staffing"
 	"qq/internal/config/trust"
 	"qq/internal/models"
 	"qq/internal/record/ledger"
@@ -25,9 +26,9 @@ var (
 // childSetup is the part of a start frame that package childproc passes on without reading
 // it.
 type childSetup struct {
-	Model  models.Model `json:"model"`
-	Agent  agent.Setup  `json:"agent"`
-	Events bool         `json:"events,omitempty"` // the child is to send events
+	Seats  []staffing.Seat `json:"seats"` // the model, and those that are asked if it cannot be had
+	Agent  agent.Setup     `json:"agent"`
+	Events bool            `json:"events,omitempty"` // the child is to send events
 	// Checkout is the working directory of the root, whose agents the child may ask; Trusted are the files in it
 	// that may replace agents of the user.
 	Checkout string     `json:"checkout"`
@@ -60,6 +61,10 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
+	seats, err := w.Seats(ctx, def, m, job.Task)
+	if err != nil {
+		return childproc.Start{}, err
+	}
 	s, err := w.setup(def, m, job, job.ExecutionID)
 	if err != nil {
 		return childproc.Start{}, err
@@ -69,12 +74,12 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job)))
 	}
 	setup, err := json.Marshal(childSetup{
-		Model: m, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
+		Seats: seats, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
 		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted, Transcripts: w.transcripts(), Attempt: job.Attempt,
 		Remote: remote,
 	})
-	return childproc.Start{Agent: def, Model: m.String(), Setup: setup}, err
+	return childproc.Start{Agent: def, Models: staffing.Names(seats), Setup: setup}, err
 }
 
 // transcripts returns the folder for the transcripts of children, or "" if they keep none. What is
@@ -125,6 +130,7 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
 		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
 	}
+	s.Guide = w.guides.Text(w.dirOf(job), s.ReadOnly)
 	if def.Allows("web_search") {
 		s.Search = w.cfg.Search
 	}
@@ -137,7 +143,7 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 // enrol adds the agents that the agent def may ask in job to its roster.
 func (w *wiring) enrol(s *agent.Setup, def agents.Agent, job task.Job) {
 	c := ceiling.Ceiling{Agent: def, Task: job.Task, ReadOnly: w.cfg.ReadOnly}
-	for _, a := range w.glance() {
+	for _, a := range w.Glance() {
 		if c.MayOnlyRead() { // what an agent may change is not seen at a glance
 			var err error
 			if a, err = w.cfg.Agents.Lookup(a.Name); err != nil {

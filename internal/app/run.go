@@ -15,6 +15,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
 	"qq/internal/app/output"
+	"qq/internal/app/prompt"
 	"qq/internal/models"
 	"qq/pkg/session"
 	"qq/pkg/task"
@@ -28,8 +29,10 @@ func runFlags() []cli.Flag {
 			Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "the task; - reads it from stdin",
 		},
 		&cli.StringFlag{Name: "message-file", Aliases: []string{"f"}, Usage: "file with the task; - is stdin"},
+		prompt.FlagImage(),
 		&cli.BoolFlag{Name: "no-stdin", Usage: "do not read stdin, whatever it is"},
 		command.FlagModel,
+		command.FlagFallback,
 		&cli.StringFlag{Name: "system", Usage: "system prompt instead of the agent's own"},
 		&cli.StringFlag{
 			Name: "session", Aliases: []string{"s"}, Usage: "continue the session of this id, or its beginning",
@@ -41,7 +44,8 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "ephemeral", Usage: "keep neither a transcript nor a ledger entry"},
 		command.FlagCwd,
 		command.FlagFormat(formats()), command.FlagResultJSON, command.FlagSchema, command.FlagTimeout,
-		command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagNoLedger,
+		command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagCost, command.FlagQuota,
+		command.FlagNoLedger,
 		&cli.BoolFlag{
 			Name: "dry-run", Usage: "say what would be run, and how a long text would be cut, and start nothing",
 		},
@@ -80,7 +84,7 @@ func (r *root) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if one.task, err = r.Task(c, r.commands); err != nil {
+	if one.task, err = prompt.Task(r.Invocation, c, r.commands); err != nil {
 		return err
 	}
 	cfg, dir, err := r.Trust(c)
@@ -237,6 +241,9 @@ func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
 	one.r.signals.Name(&res)
 	if err := one.print(res, t.ID); err != nil {
 		return err
+	}
+	if all := one.w.Used(); one.w.cfg.Verbose && all != (task.Usage{}) {
+		one.r.Note("%s", output.Account(all))
 	}
 	if res.Success {
 		return nil

@@ -70,6 +70,7 @@ var typed = map[string]string{
 	"qq batch note":                 "qq batch notes.md",
 	"qq --message-f":                "qq --message-file",
 	"qq runs tr":                    "qq runs tree",
+	"qq --model oll":                "qq --model ollama:",
 }
 
 func TestBashCompletes(t *testing.T) {

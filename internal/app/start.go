@@ -39,10 +39,10 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 	}
 	cfg := wiringConfig{
 		Settings: set, Policy: policy, Environ: r.Env, Dir: n.Dir, Version: Version(), Agents: r.Checkout.Agents,
-		Trusted: r.Checkout.TrustedAgents(),
-		Search:  search, ReadOnly: n.ReadOnly, Person: r,
-		Batch: name == "batch",
-		ID:    task.NewID(), Trace: event.StartTrace(r.Env.Get("TRACEPARENT")),
+		Trusted: r.Checkout.TrustedAgents(), Decided: r.Checkout.Store,
+		Search: search, ReadOnly: n.ReadOnly, Person: r, Screen: r.Screen,
+		Batch: name == "batch", Verbose: n.Verbose,
+		ID: task.NewID(), Trace: event.StartTrace(r.Env.Get("TRACEPARENT")),
 	}
 	if !n.NoLedger { // it is opened when something has to be recorded
 		r.ledger = ledger.NewRecorder(set.Home,

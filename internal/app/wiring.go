@@ -14,11 +14,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"qq/internal/agent"
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
+	"qq/internal/app/gates"
+	"qq/internal/app/guides"
+	"qq/internal/app/keyring"
 	"qq/internal/app/scratch"
+	"qq/internal/app/staffing"
 	"qq/internal/approval"
 	"qq/internal/box/remote"
 	"qq/internal/config"
@@ -33,7 +36,6 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/event"
-	"qq/pkg/llm"
 	"qq/pkg/proc"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/limits"
@@ -59,13 +61,16 @@ type wiringConfig struct {
 	Version  string              // of the program: children must have the same
 	Agents   *agents.Registry
 	Trusted  trust.Sums        // files of Dir that may replace agents of the user
+	Decided  trust.Store       // what a person has decided about folders
 	Prompter approval.Prompter // asks a person; nil if nobody can be asked
 	Lasting  approval.Lasting  // answers for that person; nil if no rules are kept
 	Search   web.Search        // the web search of agents; zero means none
 	Sinks    []event.Sink      // get every event; without sinks no events are made
 	ReadOnly bool              // no agent may change anything
 	Person   person            // is told notes and warnings
+	Screen   *command.Screen   // the terminal of that person
 	Batch    bool              // the run is a batch
+	Verbose  bool              // a person wants to know what is chosen
 	ID       string            // execution id of this process, see [task.NewID]
 	Trace    event.Trace       // the trace that this run belongs to
 	Ledger   *ledger.Recorder  // nil means that no record is kept
@@ -76,11 +81,14 @@ type wiringConfig struct {
 // not need are made at first use.
 type wiring struct {
 	*supervisor.Supervisor
+	*staffing.Desk
 	cfg      wiringConfig
-	gate     *gate.Gate
+	gates    *gates.Gates
 	several  atomic.Bool // more than one agent uses the gate
 	record   *record.Record
 	models   *models.Resolver
+	keys     *keyring.Ring
+	guides   guides.Teller
 	stream   *event.Stream
 	socket   *control.Server // nil if the run has none
 	log      *record.ChildLog
@@ -89,7 +97,6 @@ type wiring struct {
 	host     *proc.Host             // starts every process
 	exe      string                 // path of this program
 	astGrep  func() string          // path of ast-grep; empty if it is not installed
-	glance   func() []agents.Agent  // the agents that there are, see [agents.Registry.Glance]
 	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
 	children remote.Children        // which ask for their commands to be started
 
@@ -101,16 +108,22 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	set := cfg.Settings
 	w := &wiring{
 		cfg: cfg,
-		models: &models.Resolver{Host: set.OllamaHost, Run: set.Model, Retries: set.Retries,
-			Notes: cfg.Person, Warnings: notes(cfg.Person.Say), Strict: cfg.Batch},
+		models: &models.Resolver{Servers: set.AllServers(), Aliases: set.Aliases, Run: set.Model, Retries: set.Retries,
+			Notes: cfg.Person, Warnings: notes(cfg.Person.Say), Strict: cfg.Batch, Verbose: cfg.Verbose},
 		log:     record.NewChildLog(set.LogDir),
 		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
 		host:    proc.NewHost(),
 		stream:  event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...),
 	}
-	w.gate = gate.NewGate(gate.Config{
-		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Notes: notes(w.remark),
-	})
+	w.guides = guides.Teller{Decided: cfg.Decided, Off: set.AgentsMD == "off", Person: cfg.Person}
+	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
+	w.models.Keys = w.keys
+	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
+	w.gates = gates.New(gate.Config{
+		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
+		OnQuota: onQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
+	}, w.Desk)
+	w.Desk.Gates = w.gates
 	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})
 	var err error
 	if w.exe, err = executable(); err != nil {
@@ -123,7 +136,6 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		}
 		return path
 	})
-	w.glance = sync.OnceValue(cfg.Agents.Glance)
 	w.launcher = childproc.NewLauncher(childproc.Config{
 		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,
 		Keep:      string(w.outputs()),
@@ -131,9 +143,9 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	})
 	s := supervisor.Config{
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
-		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w,
-		Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
-		Launcher: batch.NewLauncher(w.launcher),
+		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
+		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
+		Launcher: batch.NewLauncher(staffing.Telling{Stager: w.launcher, Desk: w.Desk}),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
@@ -154,12 +166,20 @@ const oneProcessor = "GOMAXPROCS=1"
 // of them only wait for their model and the Go scheduler then needs a tenth less CPU. With
 // its first tool call a child takes all processors.
 func (w *wiring) childEnv() []string {
-	env := append(config.ChildEnv(w.cfg.Environ), w.cfg.Settings.Environ()...)
+	env := append(config.ChildEnv(w.cfg.Settings.Keyless(w.cfg.Environ)), w.cfg.Settings.Environ()...)
 	given := func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }
 	if w.oneProcessor = !slices.ContainsFunc(env, given); w.oneProcessor {
 		env = append(env, oneProcessor)
 	}
 	return env
+}
+
+// onQuota returns what happens when a quota is used up. Who names models that are asked instead means that they are.
+func onQuota(set config.Config) gate.OnQuota {
+	if set.OnQuota == string(gate.QuotaAuto) && len(set.Fallback) > 0 {
+		return gate.QuotaFallback
+	}
+	return gate.OnQuota(set.OnQuota)
 }
 
 // limitsOf returns the limits of the run from the settings.
@@ -225,88 +245,14 @@ func (w *wiring) History() *record.Record { return w.record }
 // ID returns the execution id of this process.
 func (w *wiring) ID() string { return w.cfg.ID }
 
-// modelName returns the name of the model for t: that of the task, else that of the agent
-// unless the flag --model is given. "" means the model of the run.
-func (w *wiring) modelName(t task.Task) string {
-	agent, err := w.Agent(t.Agent)
-	if err != nil || t.Model != "" {
-		return t.Model
-	}
-	if strings.HasPrefix(w.cfg.Settings.Source("QQ_MODEL"), "flag ") {
-		return "" // the flag applies to every agent
-	}
-	return agent.Model
-}
-
-// Staff finds the agent for a task and resolves the model that it uses.
-func (w *wiring) Staff(ctx context.Context, t task.Task) (agents.Agent, models.Model, error) {
-	agent, err := w.Agent(t.Agent)
-	if err != nil {
-		return agents.Agent{}, models.Model{}, err
-	}
-	m, err := w.Resolve(ctx, t)
-	return agent, m, err
-}
-
 // Lookup implements batch.Runner.
-func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
-	_, _, err := w.Staff(ctx, t)
-	return err
-}
-
-// Resolve finds the model for t. Only a person can choose one on another machine: no agent, nor what a checkout says
-// without trust.
-func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
-	m, err := w.models.Resolve(ctx, w.modelName(t))
-	if err == nil {
-		err = w.bars(ctx, t, m)
+func (w *wiring) Lookup(ctx context.Context, tasks []task.Task) error {
+	for _, t := range tasks {
+		if _, err := w.Agent(t.Agent); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return models.Model{}, err
-	}
-	return m, nil
-}
-
-// Bars implements ceiling.Models. A model that is not found is no reason: when the task starts, it may be there.
-func (w *wiring) Bars(ctx context.Context, t task.Task) string {
-	m, err := w.models.Resolve(ctx, w.modelName(t))
-	if err != nil {
-		return ""
-	}
-	if err = w.bars(ctx, t, m); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-// bars returns why t may not use the model m, or nil.
-func (w *wiring) bars(ctx context.Context, t task.Task, m models.Model) error {
-	if m.Remote == "" && !(t.ModelBy != "" && agents.Remote(t.Model)) {
-		return nil
-	}
-	name, hint := w.modelName(t), "if your text may go there, name the model with --model"
-	switch agent, _ := w.Agent(t.Agent); {
-	case name == "" && w.cfg.Settings.Foreign("QQ_MODEL"):
-		return command.Usagef(hint, untrusted, "QQ_MODEL in .env", m, m.Host)
-	case t.Model == "" && name != "" && agent.Untrusted:
-		return command.Usagef(hint, untrusted, agent.Source, m, m.Host)
-	case t.ModelBy != "" && !w.named(ctx, m):
-		return command.Usagef(hint+", or in the definition of an agent of your own",
-			"the agent %s chooses %s, which %s passes on to another machine, and no person named it", t.ModelBy, m,
-			m.Host)
-	}
-	return nil
-}
-
-const untrusted = "%s chooses %s, which %s passes on to another machine, and is not trusted"
-
-// named reports whether a person named the model m: for the run, or in the definition of an agent.
-func (w *wiring) named(ctx context.Context, m models.Model) bool {
-	run, err := w.models.Resolve(ctx, "")
-	return err == nil && run.String() == m.String() && !w.cfg.Settings.Foreign("QQ_MODEL") ||
-		slices.ContainsFunc(w.glance(), func(a agents.Agent) bool {
-			return !a.Untrusted && "ollama:"+strings.TrimPrefix(a.Model, "ollama:") == m.String()
-		})
+	return w.gates.Lookup(ctx, notes(w.cfg.Person.Note), tasks)
 }
 
 // outputs returns the folder that keeps long outputs of commands and children.
@@ -318,6 +264,7 @@ func (w *wiring) Kill() { w.launcher.Close() }
 // Close kills the remaining children, waits until what commands changed is put back, and removes the temporary files of
 // this run.
 func (w *wiring) Close() error {
+	w.gates.Close()
 	w.Kill()
 	if !w.host.Settle(time.Second) {
 		w.cfg.Person.Say("wait: files that a command must not change are being put back")
@@ -348,23 +295,3 @@ func executable() (string, error) {
 	}
 	return exe, nil
 }
-
-// connected is a resolved model with the backend that sends requests to it.
-type connected struct {
-	models.Model
-	llm.Backend
-}
-
-// runWith runs the agent a with the model m on job.
-func runWith(ctx context.Context, m models.Model, a agent.Agent, p supervisor.Parent, job task.Job) task.Result {
-	backend, done, err := m.Connect()
-	if err != nil {
-		return job.Fail(err)
-	}
-	defer done()
-	a.Model = connected{m, backend}
-	return a.Run(ctx, p, job)
-}
-
-// Tokens implements agent.Model.
-func (connected) Tokens(text string) int { return models.Tokens(text) }

@@ -118,7 +118,7 @@ func TestPrepare(t *testing.T) {
 		require.NoError(t, err)
 		var setup childSetup
 		require.NoError(t, json.Unmarshal(start.Setup, &setup))
-		assert.Equal(t, models.Extract, setup.Model.Kind)
+		assert.Equal(t, models.Extract, setup.Seats[0].Model.Kind)
 		assert.Equal(t, c.readOnly, setup.Agent.ReadOnly)
 		assert.Equal(t, c.delegate, setup.Agent.CanDelegate)
 		assert.Empty(t, setup.Agent.TempDir, "an agent that changes nothing needs none")

@@ -1,14 +1,15 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"qq/internal/agent"
 	"qq/internal/agent/loop"
 	"qq/internal/app/signals"
+	"qq/internal/app/staffing"
 	"qq/internal/models"
 	"qq/internal/sandbox"
 	"qq/pkg/agents"
@@ -36,7 +37,7 @@ type zeroRun struct {
 func (w *wiring) Run(ctx context.Context, r zeroRun, t task.Task) (task.Result, error) {
 	t.Agent, t.ReadOnly = r.Agent.Name, t.ReadOnly || w.cfg.ReadOnly
 	res, err := w.Supervisor.Run(ctx, t, r.Session, here{w, r})
-	res.Model = r.Model.String()
+	res.Model = cmp.Or(res.Model, r.Model.String())
 	return res, err
 }
 
@@ -62,7 +63,11 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 		a.Process.Commands = h.w.box(a, h.w.cfg.Dir)
 	}
 	a.Screen = &agent.TokenEvents{To: p, Next: a.Screen}
-	return runWith(ctx, h.r.Model, a, noted{p, h.w}, job)
+	seats, err := h.w.Seats(ctx, h.r.Agent, h.r.Model, job.Task)
+	if err != nil {
+		return job.Fail(err)
+	}
+	return staffing.Run(ctx, seats, a, noted{p, h.w}, job)
 }
 
 // lastWord is the cause with which the root's own agent is cancelled. It implements loop.Grace: an
@@ -129,7 +134,8 @@ func (w *wiring) agent(r zeroRun) agent.Agent {
 // rootEnv returns the environment for commands of the root's own agent. It sets the depth
 // one level deeper, so that a qq that such a command starts counts as a child.
 func (w *wiring) rootEnv() []string {
-	return append(slices.Clone(w.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, w.cfg.Settings.Depth+1),
+	set := w.cfg.Settings
+	return append(set.Keyless(w.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, set.Depth+1),
 		"TRACEPARENT="+w.cfg.Trace.Traceparent(w.cfg.ID))
 }
 
@@ -154,6 +160,6 @@ func (w *wiring) Outline(r zeroRun, t task.Task) ([]string, error) {
 func (w *wiring) plan(r zeroRun, job task.Job) ([]string, error) {
 	a := w.agent(r)
 	a.Setup = w.plannedSetup(r.Agent, job)
-	a.Model = connected{r.Model, nil} // no request is sent
+	a.Model = staffing.Connected{Model: r.Model} // no request is sent
 	return a.Plan(job)
 }

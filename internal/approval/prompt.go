@@ -51,7 +51,7 @@ type Screen interface {
 // typed until then is discarded too.
 //
 // Not promised: rows on a terminal that draws Greek or Cyrillic letters two columns
-// wide may break earlier. The mode of the terminal is not changed.
+// wide may break earlier. The mode of the terminal is not changed, except by a hidden [Terminal.Line].
 type Terminal struct {
 	screen Screen // nil means that nothing else writes to the terminal
 	colour bool

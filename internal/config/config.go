@@ -13,11 +13,12 @@
 // [Config.Trust] returns. [ChildEnv] is what a child inherits.
 //
 // Not promised: that a folder exists, that a server answers, that there is a model.
-// The package writes nothing, and reads nothing but the .env files.
+// The package reads nothing but the .env files, and only [WriteUser] writes.
 package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -31,6 +32,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"qq/internal/models/servers"
+	"qq/pkg/money"
 	"qq/pkg/spelling"
 )
 
@@ -132,10 +135,11 @@ type loader struct {
 	in       Input
 	env      map[string]string
 	settings []Setting
-	layers   []layer  // the sources other than flags, the strongest first
-	sum      string   // of the .env file of the working directory
-	trusted  bool     // that file is
-	without  []string // settings that it does not set
+	layers   []layer           // the sources other than flags, the strongest first
+	user     map[string]string // all that the .env file of the user says
+	sum      string            // of the .env file of the working directory
+	trusted  bool              // that file is
+	without  []string          // settings that it does not set
 	warnings []string
 	mistakes []error // see Input.Anyway
 }
@@ -202,6 +206,8 @@ func (l *loader) read() error {
 	if user.path != "" {
 		l.layers = append(l.layers, layer{user.label, filepath.Dir(user.path), user.values})
 	}
+	l.user = user.all
+	l.members()
 	return nil
 }
 
@@ -255,6 +261,9 @@ type given struct{ value, source, dir string }
 // given returns the values of s, the strongest first. The last one is the default.
 func (l *loader) given(s Setting) []given {
 	var all []given
+	if s.Family { // its members have the values
+		return []given{{s.Default, fromDefault, ""}}
+	}
 	if flag, ok := l.in.Flags[s.Flag]; ok && s.Flag != "" {
 		all = append(all, given{flag, "flag --" + s.Flag, l.in.Dir})
 	}
@@ -302,7 +311,7 @@ func (l *loader) take(c *Config, s Setting, all []given) error {
 			value, source = more.value, more.source
 		default:
 			if _, err := splitRules(value); err != nil { // it would swallow the other
-				return bad(s, value, source, err.Error())
+				return bad(s, value, source, err)
 			}
 			value += "," + more.value
 		}
@@ -315,7 +324,7 @@ func (l *loader) take(c *Config, s Setting, all []given) error {
 	}
 	value, err := s.parse(c, l.clean(s, value, dir))
 	if err != nil {
-		return bad(s, value, source, err.Error())
+		return bad(s, value, source, err)
 	}
 	c.from[s.Name] = origin{value, source}
 	return nil
@@ -325,8 +334,14 @@ func (l *loader) take(c *Config, s Setting, all []given) error {
 // trust, it adds a claim to c. otherwise is the next weaker value. overridden says that there is a stronger one.
 func (l *loader) counts(c *Config, s Setting, v, otherwise given, overridden bool) (bool, error) {
 	claim := CheckoutSetting{Name: s.Name, Value: v.value, Overridden: overridden}
+	if s.Kind == Server {
+		claim.Value = servers.Shown(v.value)
+	}
 	switch s.Checkout {
 	case Harmless:
+		if s.Kind == Model && !l.trusted && l.defines(strings.TrimSpace(v.value)) {
+			return c.model(strings.TrimSpace(v.value)) == nil, nil // else it is for package command to claim it
+		}
 		if s.Kind != Path || inside(l.in.Dir, l.expandHome(strings.TrimSpace(v.value))) {
 			return true, nil
 		}
@@ -370,13 +385,15 @@ func (l *loader) means(c *Config, s Setting, g given) string {
 func (l *loader) amount(s Setting, g given) (int64, error) {
 	var c Config
 	if value, err := s.parse(&c, l.clean(s, g.value, g.dir)); err != nil {
-		return 0, bad(s, value, g.source, err.Error())
+		return 0, bad(s, value, g.source, err)
 	}
 	var n int64
 	switch field := s.field(&c).(type) {
 	case *time.Duration:
 		n = int64(*field)
 	case *int:
+		n = int64(*field)
+	case *money.Amount:
 		n = int64(*field)
 	}
 	if n == 0 && s.NoLimit {
@@ -385,15 +402,28 @@ func (l *loader) amount(s Setting, g given) (int64, error) {
 	return n, nil
 }
 
-func bad(s Setting, value, source, why string) error {
+func bad(s Setting, value, source string, err error) error {
 	name := s.Name
 	if source != fromDefault {
 		name += " (" + source + ")"
 	}
-	return &Error{
-		Problem: fmt.Sprintf("%s is %s: %s", name, quoted(s.shown(value)), why),
-		Hint:    spelling.DidYouMean(spelling.Nearest(value, s.Values)) + "accepted is " + s.accepts(),
+	if s.Kind != Server { // that may have a key in it
+		name += " is " + quoted(s.shown(value))
 	}
+	e := &Error{name + ": " + err.Error(), "accepted is " + s.accepts()}
+	near := spelling.Nearest(value, s.Values)
+	if m, ok := errors.AsType[*servers.Mistake](err); ok {
+		e.Hint = cmp.Or(m.Hint, e.Hint)
+		near = spelling.Nearest(m.Word, m.Known)
+		if rest, ok := strings.CutPrefix(value, m.Word+":"); ok && near != "" {
+			near += ":" + rest
+		}
+		if near == "" && m.More != "" && s.Kind == Model {
+			e.Hint += "; " + m.More
+		}
+	}
+	e.Hint = spelling.DidYouMean(near) + e.Hint
+	return e
 }
 
 // shown is value without a user name and a password in an address.
@@ -482,6 +512,9 @@ func (s Setting) parse(c *Config, value string) (string, error) {
 	if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
 		return value, fmt.Errorf("it contains a control character or is not UTF-8")
 	}
+	if s.field == nil {
+		return s.enter(c, value)
+	}
 	switch field := s.field(c).(type) {
 	case *time.Duration:
 		d, err := seconds(value)
@@ -498,8 +531,20 @@ func (s Setting) parse(c *Config, value string) (string, error) {
 			return value, fmt.Errorf("it is out of range")
 		}
 		*field = n
+	case *money.Amount:
+		amount, err := money.Parse(value)
+		if err != nil {
+			return value, err
+		}
+		*field = amount
+	case *money.Table:
+		table, err := c.prices(value)
+		if err != nil {
+			return value, err
+		}
+		*field = table
 	case *string:
-		if err := s.word(value); err != nil {
+		if err := s.word(c, value); err != nil {
 			return value, err
 		}
 		if *field = value; value == None && s.Default == None {
@@ -507,6 +552,11 @@ func (s Setting) parse(c *Config, value string) (string, error) {
 		}
 	case *[]string:
 		words, err := s.words(value)
+		for _, word := range words {
+			if s.Kind == Models && err == nil {
+				err = c.model(word)
+			}
+		}
 		if err != nil {
 			return value, err
 		}
@@ -593,7 +643,7 @@ func seconds(value string) (time.Duration, error) {
 }
 
 // word checks the value of a setting that is one text.
-func (s Setting) word(value string) error {
+func (s Setting) word(c *Config, value string) error {
 	if s.Kind != Path && strings.ContainsFunc(value, unicode.IsSpace) {
 		return fmt.Errorf("it contains a space")
 	}
@@ -603,14 +653,7 @@ func (s Setting) word(value string) error {
 			return fmt.Errorf("it is not accepted")
 		}
 	case Model:
-		name, ok := strings.CutPrefix(value, "ollama:")
-		if value == "auto" || value == "extract" || ok && name != "" {
-			return nil
-		}
-		if ok {
-			return fmt.Errorf("it names no model")
-		}
-		return fmt.Errorf("it is no model that qq knows (a model of Ollama is written %q)", "ollama:"+value)
+		return c.model(value)
 	case Host:
 		_, err := hostname(value)
 		return err

@@ -50,7 +50,7 @@ func TestReaches(t *testing.T) {
 	for _, s := range Settings() {
 		assert.Contains(t, []Reach{Trusted, Lowers, Harmless, Never}, s.Checkout, "%s has no reach", s.Name)
 		if s.Checkout == Lowers {
-			assert.Contains(t, []Kind{Seconds, Count}, s.Kind, s.Name)
+			assert.Contains(t, []Kind{Seconds, Count, Amount}, s.Kind, s.Name)
 			assert.Equal(t, strings.Contains(s.Doc, "0 means no limit"), s.NoLimit, s.Name)
 		}
 	}
@@ -211,7 +211,8 @@ func TestDefaults(t *testing.T) {
 		FaultWait: time.Minute, ApprovalTimeout: 300 * time.Second,
 		MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
 		CommandMemory: 8192, CommandProcesses: 2048, CommandFileSize: 10240,
-		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", Approve: "ask", Home: state,
+		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", AgentsMD: "on", Approve: "ask",
+		OnQuota: "auto", Home: state,
 		LogDir: filepath.Join(state, "logs")}, c)
 }
 
@@ -432,9 +433,11 @@ func TestCheckoutIsNotTrusted(t *testing.T) {
 // which folder a relative path starts.
 func TestCheckoutSaysTheSame(t *testing.T) {
 	values := map[string]string{"QQ_KEEP_RUNS": "7", "OLLAMA_HOST": "mine:1", "QQ_APPROVE": "deny",
-		"QQ_ALLOW": "edit_file", "QQ_WRITABLE": "~/w", "QQ_SEARCH": "brave", "QQ_WEB_ALLOW": "wiki", "QQ_HOME": "state"}
+		"QQ_ALLOW": "edit_file", "QQ_WRITABLE": "~/w", "QQ_SEARCH": "brave", "QQ_WEB_ALLOW": "wiki", "QQ_HOME": "state",
+		"QQ_FALLBACK": "extract", "QQ_PRICES": "openai:*=1/2",
+		"QQ_ON_QUOTA": "wait"}
 	for _, s := range Settings() {
-		if s.Checkout != Trusted {
+		if s.Checkout != Trusted || s.Family { // of these the members count, see TestFamilies
 			continue
 		}
 		require.Contains(t, values, s.Name)

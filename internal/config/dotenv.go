@@ -30,6 +30,7 @@ type dotEnv struct {
 	label  string            // names it in messages
 	info   fs.FileInfo       // nil if there is no such file
 	values map[string]string // of settings
+	all    map[string]string // those of other names too
 	sum    string            // SHA-256 of its content, and of the names of settings in it
 }
 
@@ -48,11 +49,12 @@ func (l *loader) open(f *dotEnv) error {
 	// A name that becomes a setting in a later version changes the sum: nobody has seen what it then means.
 	hash := sha256.New()
 	for _, s := range l.settings {
-		if v, ok := all[s.Name]; ok {
-			f.values[s.Name] = v
-			fmt.Fprintln(hash, s.Name)
+		for _, name := range s.names(all) {
+			f.values[name] = all[name]
+			fmt.Fprintln(hash, name)
 		}
 	}
+	f.all = all
 	if len(f.values) > 0 {
 		hash.Write(data)
 		f.sum = hex.EncodeToString(hash.Sum(nil))
@@ -199,7 +201,8 @@ func (l *loader) unknown(values map[string]string, source string) {
 	}
 	for name, value := range values {
 		ours := strings.HasPrefix(name, "QQ_") || strings.Contains(name, " QQ_")
-		if ours && value != "" && !slices.Contains(known, name) && !internal(name) {
+		family := slices.ContainsFunc(l.settings, func(s Setting) bool { return s.has(name) })
+		if ours && value != "" && !slices.Contains(known, name) && !family && !internal(name) {
 			names = append(names, name)
 		}
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"qq/internal/models/servers"
+	"qq/pkg/money"
 )
 
 // Kind says what a setting accepts.
@@ -16,13 +19,17 @@ const (
 	Seconds Kind = iota // 300, 0.5, 90s or 5m; 0 means no limit
 	Count               // a whole number from Setting.Min on
 	Name                // one word
-	Model               // auto, extract or ollama:NAME
+	Model               // auto, extract, SERVER:NAME or an alias
 	Host                // host, host:port or an http(s) URL
 	Path                // a folder
 	Choice              // one of Setting.Values
 	List                // words between commas, or none
 	Rules               // TOOL or TOOL(PATTERN) between commas, or none
 	Folders             // folders between colons, or none
+	Models              // names of models between commas, or none
+	Amount              // an amount of money, such as 2.5
+	Prices              // prices of models, or none
+	Server              // what NAME of QQ_SERVER_NAME is: a kind of server, its URL, and options
 )
 
 // Reach says when a setting in the .env file of the working directory counts.
@@ -59,12 +66,15 @@ type Setting struct {
 	// Checkout says what the setting counts for in the .env file of the working directory, which may come with a
 	// checkout.
 	Checkout Reach
+	// Family says that the setting stands for many: each variable that begins as its name does, up to NAME, is one.
+	Family bool
 	// NoLimit says that 0 means no limit.
 	NoLimit bool
 	// Adds makes the value of a list the sum of all sources, instead of the value of the strongest source.
 	Adds bool
 
-	field func(*Config) any // where the value goes: *time.Duration, *int or *string
+	member string            // of a member of a family: its own name, such as lab
+	field  func(*Config) any // where the value goes: such as *time.Duration or *int
 }
 
 // Settings returns the table of settings, from which defaults, parsing, `qq config`, `qq --help`, the README and
@@ -91,6 +101,16 @@ func Settings() []Setting {
 			Doc: "tokens, input and output, for the whole tree; `extract` is not a language model and has no such " +
 				"limit; 0 means no limit",
 			field: func(c *Config) any { return &c.MaxTokens }},
+		{Name: "QQ_MAX_COST", Default: "0", Kind: Amount, Flag: "max-cost", Checkout: Lowers, NoLimit: true,
+			Doc: "what the whole tree may cost, in the currency of QQ_PRICES; each model that is used needs a price " +
+				"then; 0 means no limit",
+			field: func(c *Config) any { return &c.MaxCost }},
+		{Name: "QQ_ON_QUOTA", Default: "auto", Kind: Choice, Flag: "on-quota", Checkout: Trusted,
+			Values: []string{"auto", "wait", "stop", "fallback"},
+			Doc: "what happens when a quota at a model server is used up: `wait` waits for its reset, `stop` starts " +
+				"no more tasks that need the server, `fallback` leaves them to the models of --fallback, `auto` " +
+				"waits if the server says that the reset is within an hour, and else stops",
+			field: func(c *Config) any { return &c.OnQuota }},
 		{Name: "QQ_SPAWN_RATE", Default: "0", Kind: Count, Checkout: Lowers, NoLimit: true,
 			Doc:   "children that agents may start per minute; 0 means no limit",
 			field: func(c *Config) any { return &c.SpawnRate }},
@@ -113,16 +133,38 @@ func Settings() []Setting {
 			Doc: "characters of a child's output that its caller gets; with 0 it gets only the path of the " +
 				"full output",
 			field: func(c *Config) any { return &c.MaxOutput }},
+		{Name: "QQ_SERVER_NAME", Default: None, Kind: Server, Checkout: Trusted, Family: true,
+			Doc: "a model server NAME for `NAME:MODEL`, such as `openai http://10.0.0.7:8000/v1 key=LAB_KEY`: " +
+				"`ollama`, `openai`, `anthropic` or `gemini`, its address, and `key=VARIABLE`, `context=TOKENS`, " +
+				"`plain`, `vision` if its models see images, `no-tools` if they call none, or at the end " +
+				"`key_cmd=COMMAND`; a built-in name is replaced"},
+		{Name: "QQ_ALIAS_NAME", Default: None, Kind: Model, Checkout: Trusted, Family: true,
+			Doc: "the model that `NAME` means, such as `ollama:qwen3:4b`"},
 		{Name: "QQ_MODEL", Default: "auto", Kind: Model, Flag: "model", Checkout: Harmless,
-			Doc: "`ollama:NAME`, `extract`, or `auto`: Ollama when it answers and has a model, " +
-				"else `extract` for a single prompt",
+			Doc: "`SERVER:NAME`, such as `ollama:qwen3` or `openai:gpt-5`, an alias, `extract`, or `auto`: Ollama " +
+				"when it answers and has a model, else a server on this machine that QQ_SERVER_NAME names, else " +
+				"`extract` for a single prompt",
 			field: func(c *Config) any { return &c.Model }},
+		{Name: "QQ_FALLBACK", Default: None, Kind: Models, Flag: "fallback", Checkout: Trusted,
+			Doc: "models that are asked instead, in this order, if the server of a model cannot be reached, is busy " +
+				"or has no quota left; never after a side effect",
+			field: func(c *Config) any { return &c.Fallback }},
+		{Name: "QQ_PRICES", Default: None, Kind: Prices, Checkout: Trusted,
+			Doc: "what models cost, as `MODEL=IN/OUT/CACHED/WRITTEN` for a million tokens in a currency of your " +
+				"choice, such as `openai:gpt-5=1.25/10/0.125 anthropic:*=3/15/0.3/3.75`; CACHED and WRITTEN are for " +
+				"input that the server has in its cache or puts there, and as IN if left out; of several that fit a " +
+				"model the longest counts",
+			field: func(c *Config) any { return &c.Prices }},
 		{Name: "OLLAMA_HOST", Default: "127.0.0.1:11434", Kind: Host, Checkout: Trusted,
 			Doc:   "the Ollama server, as Ollama reads it",
 			field: func(c *Config) any { return &c.OllamaHost }},
 		{Name: "QQ_AGENT", Default: "default", Kind: Name, Flag: "agent", Checkout: Harmless,
 			Doc:   "agent for a run",
 			field: func(c *Config) any { return &c.Agent }},
+		{Name: "QQ_AGENTS_MD", Default: "on", Kind: Choice, Checkout: Harmless, Values: []string{"on", "off"},
+			Doc: "whether agents are told what `AGENTS.md` of their folder and the nearest above it in the " +
+				"repository say, at most 2000 tokens; without `qq trust` only those that can change nothing",
+			field: func(c *Config) any { return &c.AgentsMD }},
 		{Name: "QQ_APPROVE", Default: "ask", Kind: Choice, Flag: "approve", Checkout: Trusted,
 			Values: []string{"ask", "auto", "deny"},
 			Doc:    "what happens to a risky call: `ask` asks on the terminal, `auto` allows it, `deny` refuses it",
@@ -179,7 +221,7 @@ func (s Setting) accepts() string {
 	case Count:
 		return fmt.Sprintf("a whole number from %d to %d", s.Min, s.most())
 	case Model:
-		return "auto, extract or ollama:NAME"
+		return "auto, extract, SERVER:NAME such as ollama:qwen3, or an alias"
 	case Host:
 		return "host, host:port, or a URL with http or https"
 	case Path:
@@ -192,6 +234,15 @@ func (s Setting) accepts() string {
 		return "TOOL or TOOL(PATTERN) between commas, or " + None
 	case Folders:
 		return "absolute paths of folders or sockets, or .git and such, between colons, or " + None
+	case Models:
+		return "names of models between commas, or " + None
+	case Amount:
+		return "an amount such as 2.5; 0 is no limit"
+	case Prices:
+		return "MODEL=IN/OUT/CACHED/WRITTEN between spaces, each for a million tokens and the last two optional, " +
+			"such as openai:gpt-5=1.25/10/0.125, or " + None
+	case Server:
+		return "a kind of server, its address, and options, such as openai http://10.0.0.7:8000/v1 key=LAB_KEY"
 	}
 	return "one word"
 }
@@ -205,16 +256,21 @@ type Config struct {
 	IdleTimeout      time.Duration // 0 means no limit
 	FaultWait        time.Duration // 0 means no limit
 	Retries          int
-	MaxTokens        int // 0 means no limit
-	SpawnRate        int // per minute; 0 means no limit
-	KeepRuns         int // days; 0 means forever
+	MaxTokens        int          // 0 means no limit
+	MaxCost          money.Amount // 0 means no limit
+	OnQuota          string       // auto, wait, stop or fallback
+	SpawnRate        int          // per minute; 0 means no limit
+	KeepRuns         int          // days; 0 means forever
 	MaxParallel      int
 	MaxDepth         int
 	MaxChildren      int
 	MaxOutput        int
 	Model            string
+	Fallback         []string    // models that are asked instead
+	Prices           money.Table // of models, see Config.Price
 	OllamaHost       string
 	Agent            string
+	AgentsMD         string        // on or off
 	Approve          string        // ask, auto or deny
 	ApprovalTimeout  time.Duration // 0 means no limit
 	Allow, Deny      []string      // rules: a tool, or a tool and a pattern of its calls
@@ -227,6 +283,8 @@ type Config struct {
 	Home             string // absolute
 	LogDir           string // absolute
 	Depth            int
+	Servers          []servers.Server  // those of the user, see AllServers
+	Aliases          map[string]string // the models that names mean
 
 	// Warnings are for a person, one line each: settings that were ignored and why,
 	// names that are no setting.
@@ -259,6 +317,31 @@ func (c Config) OnlyLowers(name string) bool {
 // Foreign reports whether the value of the named setting comes from a .env file that is not trusted.
 func (c Config) Foreign(name string) bool { return c.Source(name) == fromDotEnv && !c.loader.trusted }
 
+// AllServers returns the model servers that can be named, with their addresses. Those of the user come first.
+func (c Config) AllServers() []servers.Server {
+	all := slices.Clone(c.Servers)
+	for i := range all {
+		all[i].Own = true
+	}
+	for _, s := range servers.BuiltIn() {
+		if s.Name == servers.Ollama {
+			s.URL = c.OllamaHost
+		}
+		if !slices.ContainsFunc(c.Servers, func(own servers.Server) bool { return own.Name == s.Name }) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Settings returns the settings of which c has the values, those of families included.
+func (c Config) Settings() []Setting {
+	if c.loader == nil {
+		return Settings()
+	}
+	return c.loader.settings
+}
+
 // Value returns the value of the named setting as text. Paths are absolute.
 func (c Config) Value(name string) string { return c.from[name].value }
 
@@ -267,7 +350,7 @@ func (c Config) Value(name string) string { return c.from[name].value }
 // started inside it. Whoever starts the child adds the depth.
 func (c Config) Environ() []string {
 	var env []string
-	for _, s := range Settings() {
+	for _, s := range c.Settings() {
 		if o := c.from[s.Name]; o.source != fromDefault && s.Name != "QQ_RECURSION_DEPTH" {
 			env = append(env, s.Name+"="+o.value)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/dialect"
 	"qq/internal/standin"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
@@ -45,9 +46,7 @@ func BenchmarkChat(b *testing.B) {
 	// The floor: the same bytes over net/http, each line decoded once.
 	b.Run("net http", func(b *testing.B) {
 		client := clientAt(b, s.URL)
-		req, err := newChatRequest(Model{Name: standin.DefaultModel, Tools: true}, r)
-		require.NoError(b, err)
-		body, err := req.encode()
+		_, body, err := dialect.Ollama{}.Encode(&dialect.Ask{Request: r, Model: standin.DefaultModel})
 		require.NoError(b, err)
 		plain := &http.Client{Transport: client.transport}
 		b.ReportAllocs()
@@ -70,6 +69,6 @@ func BenchmarkPromptTokens(b *testing.B) {
 	b.SetBytes(int64(len(r.System)))
 	b.ReportAllocs()
 	for b.Loop() {
-		promptTokens(r)
+		dialect.PromptTokens(r)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/servers"
 	"qq/internal/standin"
 	"qq/pkg/llm"
 )
@@ -219,4 +220,19 @@ func TestOtherRolesAreNoAnswer(t *testing.T) {
 	assert.Equal(t, "yes.", resp.Message.Content)
 	assert.Empty(t, resp.Message.Thinking)
 	assert.Empty(t, resp.Message.Calls)
+}
+
+// TestImplausibleCountsOfABrokenAnswer: what a server counted before its answer broke off is not believed either.
+func TestImplausibleCountsOfABrokenAnswer(t *testing.T) {
+	s := serverOf(t, servers.OpenAI, map[string]string{"/v1/chat/completions": `data: {"choices":[{"delta":` +
+		`{"content":"one two three"}}],"usage":{"prompt_tokens":1e18,"completion_tokens":1e18}}` + "\n\n"})
+	c, err := Open(s, "")
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	b := c.Backend(Model{Kind: s.Kind, Name: "m", Context: 8192}, Options{})
+	resp, err := b.Chat(t.Context(), ask("hi"), ignore)
+	require.Error(t, err)
+	assert.Equal(t, "one two three", resp.Message.Content)
+	assert.Less(t, resp.Usage.InputTokens, 100)
+	assert.Equal(t, 3, resp.Usage.OutputTokens)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"qq/internal/models/servers"
 	"qq/internal/standin"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
@@ -124,4 +125,9 @@ func stopped(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	cancel(errStop)
 	return ctx
+}
+
+// ollamaAt returns the servers of a resolver that only knows Ollama at host.
+func ollamaAt(host string) []servers.Server {
+	return []servers.Server{{Name: "ollama", Kind: servers.Ollama, URL: host}}
 }

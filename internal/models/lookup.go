@@ -2,75 +2,28 @@ package models
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/ollama/ollama/api"
-	"github.com/ollama/ollama/auth"
-	"github.com/ollama/ollama/envconfig"
-
-	"qq/internal/models/wire"
+	"qq/internal/models/servers"
 	"qq/pkg/llm"
 )
 
 // pickTimeout bounds each request that [Client.Pick] makes.
 const pickTimeout = 2 * time.Second
 
-// Client talks to one Ollama server. It is safe for use by several goroutines.
-type Client struct {
-	host      string // as it was given
-	base      *url.URL
-	transport *wire.Transport
-}
-
-// New returns a client for the server at host, in the syntax of OLLAMA_HOST; empty means the
-// default. It does not connect yet.
-func New(host string) (*Client, error) {
-	base, err := parseHost(host)
-	if err != nil {
-		return nil, err
-	}
-	return &Client{host: host, base: base, transport: wire.NewTransport(base)}, nil
-}
-
-// Host returns the URL of the server.
-func (c *Client) Host() string { return c.base.String() }
-
-// Close closes idle connections.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
-
-// lookups returns Ollama's own client, which makes all requests except chats.
-func (c *Client) lookups() *api.Client {
-	return api.NewClient(c.base, &http.Client{Transport: c.transport})
-}
-
-// sign returns the URL of path at the server and the header for a request to it. As Ollama's own
-// client does, it signs requests to ollama.com with the user's key, and to any server if
-// OLLAMA_AUTH is set.
-func (c *Client) sign(ctx context.Context, method, path string) (string, http.Header, error) {
-	u, header := c.base.JoinPath(path), http.Header{"Accept": {"application/x-ndjson"}, "User-Agent": {"qq"}}
-	if !envconfig.UseAuth() && c.base.Hostname() != "ollama.com" {
-		return u.String(), header, nil
-	}
-	u.RawQuery = "ts=" + strconv.FormatInt(time.Now().Unix(), 10)
-	token, err := auth.Sign(ctx, fmt.Appendf(nil, "%s,%s?%s", method, path, u.RawQuery))
-	header.Set("Authorization", token)
-	return u.String(), header, err
-}
-
-// Version returns the version of the server.
+// Version returns the version of an Ollama server.
 func (c *Client) Version(ctx context.Context) (string, error) {
-	v, err := c.lookups().Version(ctx)
-	if err != nil {
-		return "", c.explain(ctx, "", err)
+	var said struct {
+		Version string `json:"version"`
 	}
-	return v, nil
+	err := c.get(ctx, "api/version", &said)
+	return said.Version, err
 }
 
 // List returns the names of the models that the server has, the newest first.
@@ -86,47 +39,62 @@ func (c *Client) List(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-func (c *Client) tags(ctx context.Context) ([]api.ListModelResponse, error) {
-	list, err := c.lookups().List(ctx)
-	if err != nil {
-		return nil, c.explain(ctx, "", err)
+// tag is a model as an Ollama server lists it. Ollama's own types for what is looked up would bring much into the
+// binary that nothing here uses, such as the messages of a chat and ordered maps.
+type tag struct {
+	Name       string    `json:"name"`
+	RemoteHost string    `json:"remote_host"`
+	ModifiedAt time.Time `json:"modified_at"`
+	Size       int64     `json:"size"`
+}
+
+// tags returns the models that an Ollama server lists, the newest first.
+func (c *Client) tags(ctx context.Context) ([]tag, error) {
+	var list struct {
+		Models []tag `json:"models"`
 	}
-	slices.SortStableFunc(list.Models, func(a, b api.ListModelResponse) int {
-		return b.ModifiedAt.Compare(a.ModifiedAt)
-	})
+	if err := c.get(ctx, "api/tags", &list); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list.Models, func(a, b tag) int { return b.ModifiedAt.Compare(a.ModifiedAt) })
 	return list.Models, nil
 }
 
 // Show returns the properties of the named model.
 func (c *Client) Show(ctx context.Context, name string) (Model, error) {
-	m, _, err := c.show(ctx, name)
-	return m, err
+	o, err := c.show(ctx, name)
+	return o.Model, err
 }
 
-// show returns the properties of the named model. chats is false for a model that cannot chat, such as an embedding
-// model.
-func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, err error) {
-	resp, err := c.lookups().Show(ctx, &api.ShowRequest{Model: name})
+// show returns the properties of the named model of an Ollama server.
+func (c *Client) show(ctx context.Context, name string) (Offer, error) {
+	var resp struct {
+		Info         map[string]any `json:"model_info"`
+		ModifiedAt   time.Time      `json:"modified_at"`
+		RemoteHost   string         `json:"remote_host"`
+		Capabilities []string       `json:"capabilities"`
+	}
+	asked, err := json.Marshal(struct {
+		Model string `json:"model"`
+	}{name})
 	if err != nil {
-		return Model{}, false, c.explain(ctx, name, err)
+		return Offer{}, c.unsent(err)
 	}
-	m = Model{
-		Kind: Ollama, Host: c.host, Name: name,
-		Context: contextLength(resp.ModelInfo), Modified: resp.ModifiedAt.UTC(),
-		Remote: resp.RemoteHost,
+	if err := c.read(ctx, http.MethodPost, "api/show", asked, &resp, name); err != nil {
+		return Offer{}, err
 	}
-	for _, capability := range resp.Capabilities {
-		switch capability {
-		case "completion":
-			chats = true
-		case "tools":
-			m.Tools = true
-		case "thinking":
-			m.Thinking = true
-		}
+	o := Offer{Model: c.named(name), chats: true}
+	o.Context, o.Modified, o.Remote = contextLength(resp.Info), resp.ModifiedAt.UTC(), resp.RemoteHost
+	o.Vision = c.server.Vision || slices.Contains(resp.Capabilities, "vision")
+	o.MaySee = !o.Vision && len(resp.Capabilities) == 0
+	if len(resp.Capabilities) == 0 { // a server that is too old to say what a model can do serves chat models
+		return o, nil
 	}
-	// A server that is too old to say what a model can do serves chat models.
-	return m, chats || len(resp.Capabilities) == 0, nil
+	o.chats = slices.Contains(resp.Capabilities, "completion")
+	o.Tools = slices.Contains(resp.Capabilities, "tools") && !c.server.NoTools
+	o.Thinking = slices.Contains(resp.Capabilities, "thinking")
+	o.ToolCalls = known(o.Tools)
+	return o, nil
 }
 
 // contextLength returns the value of "<architecture>.context_length" in the server's description of a model; 0 if
@@ -147,13 +115,17 @@ func contextLength(info map[string]any) int {
 	return int(n)
 }
 
-// Pick chooses the newest model that has tools, or else the newest that can chat.
+// Pick chooses a model. Of another server than Ollama it is the first one that has tools, or else the first. Of Ollama
+// it is the newest model that has tools, or else the newest that can chat.
 // It leaves out models that the server only forwards to another host, because
 // nobody named that host. It fails at once when no server listens, and within two
 // seconds when one hangs. A broken model is skipped; a temporary failure is not a
 // reason to skip one. A server without a suitable model is an [*llm.Error] of kind
 // [llm.UnknownModel].
 func (c *Client) Pick(ctx context.Context) (Model, error) {
+	if c.server.Kind != servers.Ollama {
+		return c.pickListed(ctx)
+	}
 	models, err := quick(ctx, c, c.tags)
 	if err != nil {
 		return Model{}, err
@@ -164,20 +136,16 @@ func (c *Client) Pick(ctx context.Context) (Model, error) {
 		if entry.RemoteHost != "" {
 			continue
 		}
-		chats := false
-		m, err := quick(ctx, c, func(ctx context.Context) (m Model, err error) {
-			m, chats, err = c.show(ctx, entry.Name)
-			return m, err
-		})
+		o, err := quick(ctx, c, func(ctx context.Context) (Offer, error) { return c.show(ctx, entry.Name) })
 		switch {
 		case ctx.Err() != nil, passing(err): // without it, the choice would depend on chance
 			return Model{}, err
 		case err != nil:
 			skipped = err // one broken model does not hide the others
-		case m.Tools && chats:
-			return m, nil
-		case chats && best == nil:
-			best = &m
+		case o.Tools && o.chats:
+			return o.Model, nil
+		case o.chats && best == nil:
+			best = &o.Model
 		}
 	}
 	if best != nil {
@@ -187,15 +155,29 @@ func (c *Client) Pick(ctx context.Context) (Model, error) {
 		return Model{}, skipped
 	}
 	return Model{}, &llm.Error{Kind: llm.UnknownModel,
-		Problem: fmt.Sprintf("Ollama at %s has no model of its own that can chat", c.base.Host),
+		Problem: c.at() + " has no model of its own that can chat",
 		Hint:    "get one, for example: ollama pull qwen3"}
+}
+
+// pickListed is Pick for servers other than Ollama.
+func (c *Client) pickListed(ctx context.Context) (Model, error) {
+	offers, err := quick(ctx, c, c.listedOffers)
+	if err != nil {
+		return Model{}, err
+	}
+	best, ok := Best(offers)
+	if !ok {
+		return Model{}, &llm.Error{Kind: llm.UnknownModel, Problem: c.at() + " has no model that can chat",
+			Hint: "load one, or set " + c.server.Setting()}
+	}
+	return best.Model, nil
 }
 
 // quick calls f, which makes one look-up, with a short timeout.
 func quick[T any](ctx context.Context, c *Client, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pickTimeout, &llm.Error{Kind: llm.Unreachable,
-		Problem: fmt.Sprintf("no answer from Ollama at %s within %v", c.base.Host, pickTimeout),
-		Hint:    "look after the server, or set OLLAMA_HOST"})
+		Problem: fmt.Sprintf("no answer from %s within %v", c.at(), pickTimeout),
+		Hint:    "look after the server, or set " + c.server.Setting()})
 	defer cancel()
 	return f(ctx)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/servers"
 	"qq/internal/models/wire"
 	"qq/internal/standin"
 	"qq/pkg/llm"
@@ -36,8 +37,8 @@ func TestLookUp(t *testing.T) {
 	assert.Equal(t, []string{"new:8b", "old:1b"}, names)
 	m, err := c.Show(t.Context(), "new:8b")
 	require.NoError(t, err)
-	assert.Equal(t, Model{Kind: Ollama, Host: s.URL, Name: "new:8b", Context: 40960, Tools: true, Thinking: true,
-		Modified: day(2)}, m)
+	assert.Equal(t, Model{Kind: servers.Ollama, Host: s.URL, Name: "new:8b", Context: 40960, Tools: true,
+		Thinking: true, Modified: day(2)}, m)
 	assert.Equal(t, s.URL, c.Host())
 
 	_, err = c.Show(t.Context(), "nope")

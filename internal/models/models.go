@@ -40,29 +40,32 @@ import (
 
 	"qq/internal/models/extract"
 	"qq/internal/models/gate"
+	"qq/internal/models/servers"
 	"qq/pkg/llm"
-	"qq/pkg/task"
+	"qq/pkg/spelling"
 )
 
 // Names of models that are no model of Ollama's.
 const (
-	Auto    = "auto"    // the best one of Ollama's, or else Extract
+	Auto    = "auto"    // the best one of a server on this machine, or else Extract
 	Extract = "extract" // the built-in extractive model
 )
-
-// Ollama is the Kind of a model that an Ollama server runs.
-const Ollama = "ollama"
 
 // Model is what a process needs in order to talk to its model. The root asks the
 // server about it once; children get it in their start frame.
 type Model struct {
-	Kind string `json:"kind"`           // Ollama or Extract
-	Host string `json:"host,omitempty"` // of the server, as in OLLAMA_HOST
-	Name string `json:"name,omitempty"` // at the server
+	Kind   string `json:"kind"`             // of the server, or Extract
+	Server string `json:"server,omitempty"` // its name; empty means ollama, so that known results stay known
+	Host   string `json:"host,omitempty"`   // its address, see [Server]
+	Name   string `json:"name,omitempty"`   // at the server
 
 	Context  int  `json:"context,omitempty"`  // tokens the model has; 0 is unknown
+	Answer   int  `json:"answer,omitempty"`   // tokens of its longest answer; 0 is unknown
 	Tools    bool `json:"tools,omitempty"`    // it can call tools
 	Thinking bool `json:"thinking,omitempty"` // it can think before it answers
+	// Vision says that it sees images, MaySee that nobody knows whether it does. Without either it sees none.
+	Vision bool `json:"vision,omitempty"`
+	MaySee bool `json:"may_see,omitempty"`
 	// Modified is when the server's copy of the model last changed, for example by a pull; zero
 	// if the server does not say.
 	Modified time.Time `json:"modified,omitzero"`
@@ -73,40 +76,58 @@ type Model struct {
 }
 
 func (m Model) String() string {
-	if m.Kind == Ollama {
-		return "ollama:" + m.Name
+	if m.Kind == Extract {
+		return Extract
 	}
-	return m.Kind
+	return cmp.Or(m.Server, servers.Ollama) + ":" + m.Name
+}
+
+// Home reports whether the model is on the user's own Ollama server, or built in, so that text that goes to it goes
+// nowhere else.
+func (m Model) Home() bool {
+	return m.Remote == "" && cmp.Or(m.Server, servers.Ollama) == servers.Ollama
+}
+
+// Whither names the model, and where text goes that is given to it.
+func (m Model) Whither() string {
+	if m.Server == "" {
+		return fmt.Sprintf("%s, which %s passes on to another machine", m, m.Host)
+	}
+	return fmt.Sprintf("%s, a model of the server at %s", m, m.Host)
 }
 
 // CallsTools reports whether the model can call tools.
 func (m Model) CallsTools() bool { return m.Kind == Extract || m.Tools }
 
-// Served returns the name of the model at its server. ok is false for the built-in model, which
-// needs no server.
-func (m Model) Served() (name string, ok bool) { return m.Name, m.Kind == Ollama }
+// Sees reports whether the model is known to see images.
+func (m Model) Sees() bool { return m.Vision }
 
-// Connect returns a backend for the model, and a function that closes its connections.
-func (m Model) Connect() (llm.Backend, func(), error) {
-	switch m.Kind {
-	case Extract:
+// Blind reports whether the model is known to see no images. Of a model that neither sees nor is blind, nobody knows.
+func (m Model) Blind() bool { return !m.Vision && !m.MaySee }
+
+// Served returns the whole name of the model, see [Model.String]. ok is false for the built-in model, which needs no
+// server.
+func (m Model) Served() (name string, ok bool) { return m.String(), m.Kind != Extract }
+
+// Connect returns a backend for the model, and a function that closes its connections. key is that of the server;
+// empty means none.
+func (m Model) Connect(key string) (llm.Backend, func(), error) {
+	if m.Kind == Extract {
 		return &extract.Backend{Instead: m.Instead}, func() {}, nil
-	case Ollama:
-		client, err := connect(m.Host)
-		if err != nil {
-			return nil, nil, err
-		}
-		return client.Backend(m, Options{}), client.Close, nil
 	}
-	return nil, nil, fmt.Errorf("no model backend of kind %q", m.Kind)
+	client, err := connect(servers.Server{Name: cmp.Or(m.Server, servers.Ollama), Kind: m.Kind, URL: m.Host}, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return client.Backend(m, Options{}), client.Close, nil
 }
 
-// connect is [New]. Its error says how to find out where the host was set, because the user may not have set it.
-func connect(host string) (*Client, error) {
-	client, err := New(host)
+// connect is [Open]. Its error says how to find out where the address was set, because the user may not have set it.
+func connect(s servers.Server, key string) (*Client, error) {
+	client, err := Open(s, key)
 	if err != nil {
 		return nil, &llm.Error{Kind: llm.Misconfigured, Problem: err.Error(),
-			Hint: "qq config shows where OLLAMA_HOST comes from"}
+			Hint: "qq config shows where " + s.Setting() + " comes from"}
 	}
 	return client, nil
 }
@@ -117,17 +138,26 @@ const showTimeout = 30 * time.Second
 // Resolver resolves names of models, each once. Set its exported fields before the first use;
 // then several goroutines may use it.
 type Resolver struct {
-	Host    string     // of the server, as in OLLAMA_HOST
-	Run     string     // the model of the run: what an empty name means
-	Retries int        // of each look-up at the server
-	Notes   gate.Notes // told when a model is limited; not nil
-	Strict  bool       // the built-in model never replaces Auto
+	Servers []servers.Server  // that can be named; ollama is one of them
+	Aliases map[string]string // the models that names mean
+	Keys    Keys              // of the servers; nil means that there are none
+	Run     string            // the model of the run: what an empty name means
+	Retries int               // of each look-up at the server
+	Notes   gate.Notes        // told when a model is limited, and what Auto is if that is not obvious; not nil
+	Verbose bool              // Notes is told what Auto is in any case
+	Strict  bool              // the built-in model never replaces Auto
 	// Warnings is told when the built-in model replaces Auto; not nil unless Strict is set.
 	Warnings gate.Notes
 
 	mu       sync.Mutex
 	byName   map[string]*lookup
 	replaced atomic.Pointer[string] // see Replaced
+}
+
+// Keys knows the keys of servers.
+type Keys interface {
+	// Key returns the key of s; empty if it needs none. The error is for a person.
+	Key(ctx context.Context, s servers.Server) (string, error)
 }
 
 // lookup is the cached result for one name. A failed look-up is not cached.
@@ -139,7 +169,16 @@ type lookup struct {
 // Resolve returns the model of that name: "" for the model of the run, [Auto], [Extract],
 // "ollama:NAME", or NAME alone.
 func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
-	name = cmp.Or(name, r.Run)
+	return r.resolve(ctx, name, r.Retries)
+}
+
+// Try is Resolve without retries.
+func (r *Resolver) Try(ctx context.Context, name string) (Model, error) {
+	return r.resolve(ctx, name, 0)
+}
+
+func (r *Resolver) resolve(ctx context.Context, name string, retries int) (Model, error) {
+	name = r.Whole(name)
 	r.mu.Lock()
 	if r.byName == nil {
 		r.byName = map[string]*lookup{}
@@ -159,7 +198,7 @@ func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
 	if found := l.found.Load(); found != nil {
 		return *found, nil
 	}
-	found, err := r.findWithRetry(ctx, name)
+	found, err := r.findWithRetry(ctx, name, retries)
 	if err == nil {
 		l.found.Store(&found)
 	}
@@ -170,7 +209,7 @@ func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
 func (r *Resolver) Known(name string) (Model, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l := r.byName[cmp.Or(name, r.Run)]; l != nil {
+	if l := r.byName[r.Whole(name)]; l != nil {
 		if found := l.found.Load(); found != nil {
 			return *found, true
 		}
@@ -178,14 +217,27 @@ func (r *Resolver) Known(name string) (Model, bool) {
 	return Model{}, false
 }
 
-// findWithRetry is find, retried after temporary failures.
-func (r *Resolver) findWithRetry(ctx context.Context, name string) (found Model, err error) {
-	err = gate.Repeat(ctx, gate.Policy{Retries: r.Retries}, func(ctx context.Context) error {
+// findWithRetry is find, retried after temporary failures. The key of the server is asked for once, and may take as
+// long as a person needs.
+func (r *Resolver) findWithRetry(ctx context.Context, name string, retries int) (found Model, err error) {
+	if name == Extract {
+		return Model{Kind: Extract}, nil
+	}
+	server, own := r.serverOf(name)
+	key, err := r.key(ctx, server)
+	if err != nil {
+		return Model{}, err
+	}
+	err = gate.Repeat(ctx, gate.Policy{Retries: retries}, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
 			Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout),
-			Hint:    "look after the model server, or set OLLAMA_HOST"})
+			Hint:    "look after the model server, or set " + server.Setting()})
 		defer cancel()
-		found, err = r.find(ctx, name)
+		if name == Auto {
+			found, err = r.auto(ctx)
+		} else {
+			found, err = r.find(ctx, server, key, own)
+		}
 		return err
 	})
 	return found, err
@@ -199,37 +251,98 @@ func (r *Resolver) Replaced() []string {
 	return nil
 }
 
-// find asks the server for the named model. If name is [Auto] and the server cannot be reached or has no usable
-// model, the result is the built-in model, or an error if r is Strict. A server that may soon answer (see recovers)
-// is an error in any case.
-func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
-	if name == Extract {
-		return Model{Kind: Extract}, nil
-	}
-	client, err := connect(r.Host)
+// find asks the server for its model name.
+func (r *Resolver) find(ctx context.Context, server servers.Server, key, name string) (Model, error) {
+	client, err := connect(server, key)
 	if err != nil {
 		return Model{}, err
 	}
 	defer client.Close()
 	found, err := client.Find(ctx, name)
-	if e, ok := errors.AsType[*llm.Error](err); ok && name == Auto && !recovers(e) {
-		if r.Strict {
-			return Model{}, &task.Error{Status: task.Unavailable, Problem: e.Problem, Err: e,
-				Hint: e.Hint + "; or choose the built-in model with --model extract"}
-		}
-		why := e.Problem + ": using the built-in extractive model (summaries, key points, keywords, outlines)"
-		r.replaced.Store(&why)
-		r.Warnings.Note("%s", why)
-		m := Model{Kind: Extract}
-		if e.Kind == llm.Unreachable {
-			m.Instead = "use Ollama: " + e.Hint + "; unless it has a model: \"ollama pull qwen3:4b\""
-		}
-		return m, nil
+	if err == nil {
+		r.noteTools(found)
 	}
-	if err == nil && !found.Tools {
-		r.Notes.Note("model %s cannot call tools: agents work without them", found.Name)
+	return found, r.Doubt(server, name, err)
+}
+
+// Doubt makes the hint of err, the result of a look-up of name at server, ask whether another server was meant.
+func (r *Resolver) Doubt(server servers.Server, name string, err error) error {
+	e, ok := errors.AsType[*llm.Error](err)
+	if ok && (e.Kind == llm.UnknownModel || e.Kind == llm.Unreachable) && server.Name == servers.Ollama {
+		if near := r.misspelt(name); near != "" {
+			e.Hint = near + e.Hint
+		} else if unset := servers.Unset(name); unset != "" {
+			e.Hint += "; " + unset
+		}
 	}
-	return found, err
+	return err
+}
+
+// misspelt returns the question whether name, which Ollama does not know, or is not there to know, was to begin with
+// another server.
+func (r *Resolver) misspelt(name string) string {
+	before, after, ok := strings.Cut(name, ":")
+	if !ok {
+		return ""
+	}
+	var known []string
+	for _, s := range r.Servers {
+		known = append(known, s.Name)
+	}
+	near := spelling.Nearest(before, known)
+	if near == "" {
+		return ""
+	}
+	return spelling.DidYouMean(near + ":" + after)
+}
+
+func (r *Resolver) key(ctx context.Context, s servers.Server) (string, error) {
+	if r.Keys == nil {
+		return "", nil
+	}
+	return r.Keys.Key(ctx, s)
+}
+
+// KeyOf returns the key of the server of m; empty if it needs none.
+func (r *Resolver) KeyOf(ctx context.Context, m Model) (string, error) {
+	if m.Kind == Extract {
+		return "", nil
+	}
+	server, _ := r.serverOf(m.String())
+	return r.key(ctx, server)
+}
+
+// serverOf splits the name of a model into the server and its name there. Without the name of a server, it is one of
+// Ollama's, whose names may have a colon too.
+func (r *Resolver) serverOf(name string) (servers.Server, string) {
+	ollama := servers.Server{Name: servers.Ollama, Kind: servers.Ollama}
+	before, after, ok := strings.Cut(name, ":")
+	for _, s := range r.Servers {
+		switch {
+		case ok && s.Name == before:
+			return s, after
+		case s.Name == servers.Ollama:
+			ollama = s
+		}
+	}
+	return ollama, name
+}
+
+// Whole returns name as [Model.String] says it, with the server and without an alias; "" is the model of the run.
+func (r *Resolver) Whole(name string) string {
+	name = cmp.Or(name, r.Run)
+	name = cmp.Or(r.Aliases[name], name)
+	if name == Auto || name == Extract {
+		return name
+	}
+	server, model := r.serverOf(name)
+	return server.Name + ":" + model
+}
+
+// Same reports whether two names are of one model.
+func (r *Resolver) Same(a, b string) bool {
+	const tag = ":latest" // which Ollama adds
+	return strings.TrimSuffix(r.Whole(a), tag) == strings.TrimSuffix(r.Whole(b), tag)
 }
 
 // recovers reports whether e means that the server runs but cannot serve requests yet, so that a
@@ -238,25 +351,27 @@ func recovers(e *llm.Error) bool {
 	return e.Kind == llm.Server || e.Passing() && e.Kind != llm.Unreachable
 }
 
-// Find asks the server for the model "ollama:NAME" or NAME; for [Auto] it picks one. The error
-// for an unknown name lists the models that the server has.
+// Find asks the server for the model of that name. The error for an unknown name lists the models that the server has.
 func (c *Client) Find(ctx context.Context, name string) (Model, error) {
-	if name == Auto {
-		return c.Pick(ctx)
+	if c.server.Kind != servers.Ollama {
+		o, err := c.look(ctx, name)
+		return o.Model, err
 	}
 	m, err := c.Show(ctx, strings.TrimPrefix(name, "ollama:"))
+	return m, c.withNames(ctx, err)
+}
+
+// withNames adds to the error for an unknown model the names of those that the Ollama server has.
+func (c *Client) withNames(ctx context.Context, err error) error {
 	e, ok := errors.AsType[*llm.Error](err)
 	if !ok || e.Kind != llm.UnknownModel {
-		return m, err
+		return err
 	}
 	names, listErr := c.List(ctx)
 	if listErr != nil || len(names) == 0 {
-		return Model{}, err
-	}
-	if len(names) > 10 {
-		names = append(names[:10:10], "…")
+		return err
 	}
 	more := *e
-	more.Hint = strings.TrimSpace(e.Hint + "; the server has: " + strings.Join(names, ", "))
-	return Model{}, &more
+	more.Hint = strings.TrimSpace(e.Hint + "; the server has: " + shortList(names))
+	return &more
 }

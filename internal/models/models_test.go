@@ -25,7 +25,7 @@ func TestAutoWaits(t *testing.T) {
 			t.Parallel()
 			server := standin.Start(t, standin.Faulty("/api/tags", fault))
 			var notes []string
-			m := &Resolver{Host: server.URL, Run: Auto, Retries: 1, Notes: noted(func(f string, _ ...any) {
+			m := &Resolver{Servers: ollamaAt(server.URL), Run: Auto, Retries: 1, Notes: noted(func(f string, _ ...any) {
 				notes = append(notes, f)
 			})}
 			found, err := m.Resolve(t.Context(), "")
@@ -55,7 +55,7 @@ func TestAutoDoesWithout(t *testing.T) {
 			server := standin.Start(t, tt.option)
 			notes := 0
 			note := noted(func(string, ...any) { notes++ })
-			m := &Resolver{Host: server.URL, Run: Auto, Notes: note, Warnings: note}
+			m := &Resolver{Servers: ollamaAt(server.URL), Run: Auto, Notes: note, Warnings: note}
 			found, err := m.Resolve(t.Context(), "")
 			if tt.kind == "" {
 				require.NoError(t, err)
@@ -63,10 +63,11 @@ func TestAutoDoesWithout(t *testing.T) {
 				assert.Equal(t, 1, notes, "it is said")
 				require.Len(t, m.Replaced(), 1)
 
-				strict := &Resolver{Host: server.URL, Run: Auto, Strict: true}
+				strict := &Resolver{Servers: ollamaAt(server.URL), Run: Auto, Strict: true}
 				_, err = strict.Resolve(t.Context(), "")
 				assert.Equal(t, task.Unavailable, task.StatusOf(err), "nothing replaces it")
-				assert.Contains(t, err.Error(), "; or choose the built-in model with --model extract")
+				assert.Contains(t, err.Error(), "; or choose the built-in model with --model extract; "+
+					"qq setup looks for other servers")
 				assert.Empty(t, strict.Replaced())
 				return
 			}
@@ -86,7 +87,7 @@ func TestResolve(t *testing.T) {
 	server := standin.Start(t, standin.Models(standin.Model{Name: "stand-in"},
 		standin.Model{Name: "plain", Capabilities: []string{"completion"}}))
 	var notes []string
-	m := &Resolver{Host: server.URL, Run: "ollama:stand-in", Notes: noted(func(f string, args ...any) {
+	m := &Resolver{Servers: ollamaAt(server.URL), Run: "ollama:stand-in", Notes: noted(func(f string, args ...any) {
 		notes = append(notes, fmt.Sprintf(f, args...))
 	})}
 	var wg sync.WaitGroup
@@ -117,7 +118,7 @@ func TestResolve(t *testing.T) {
 // TestResolveWithoutServer: only auto does without.
 func TestResolveWithoutServer(t *testing.T) {
 	notes := 0
-	m := &Resolver{Host: "127.0.0.1:1", Run: Auto, Warnings: noted(func(string, ...any) { notes++ })}
+	m := &Resolver{Servers: ollamaAt("127.0.0.1:1"), Run: Auto, Warnings: noted(func(string, ...any) { notes++ })}
 	found, err := m.Resolve(t.Context(), "")
 	require.NoError(t, err)
 	assert.Contains(t, found.Instead, "ollama serve")
@@ -127,7 +128,7 @@ func TestResolveWithoutServer(t *testing.T) {
 	_, err = m.Resolve(t.Context(), "stand-in")
 	assert.Error(t, err)
 
-	m = &Resolver{Host: "ftp://host", Run: "stand-in"}
+	m = &Resolver{Servers: ollamaAt("ftp://host"), Run: "stand-in"}
 	_, err = m.Resolve(t.Context(), "")
 	var wrong *llm.Error
 	require.ErrorAs(t, err, &wrong)

@@ -1,9 +1,13 @@
 package models
 
-import "qq/pkg/llm"
+import (
+	"qq/internal/models/dialect"
+	"qq/internal/models/tokens"
+	"qq/pkg/llm"
+)
 
 // Tokens estimates how many tokens s has, with an error of -10 to +13 %.
-func Tokens(s string) int { return estimate(s) }
+func Tokens(s string) int { return tokens.Estimate(s) }
 
 // Room returns how many tokens of a document fit into the context of m besides the prompt r and an answer, at least
 // 1. 0 means that the size of the context is unknown.
@@ -12,5 +16,5 @@ func (m Model) Room(r llm.Request) int {
 		return 0
 	}
 	answer := min(answerTokens(m, r), m.Context/4)
-	return max(1, int(float64(m.Context-answer)/margin)-promptTokens(r))
+	return max(1, int(float64(m.Context-answer)/margin)-dialect.PromptTokens(r))
 }

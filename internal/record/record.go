@@ -128,6 +128,9 @@ func (r *Record) Finish(job task.Job, res task.Result) error {
 	key := r.caching[job.ExecutionID]
 	delete(r.caching, job.ExecutionID)
 	r.mu.Unlock()
+	if res.Fallback > 0 {
+		key = "" // of another model
+	}
 	return r.cfg.Ledger.Finish(key, job.ExecutionID, res)
 }
 

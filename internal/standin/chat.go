@@ -8,46 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"qq/internal/standin/form"
 )
 
-// Prompt is the part of a chat request that the server reads.
-type Prompt struct {
-	Model    string    `json:"model"`
-	Messages []Message `json:"messages"`
-	Options  struct {
-		NumCtx     int `json:"num_ctx"`
-		NumPredict int `json:"num_predict"`
-	} `json:"options"`
-	Truncate *bool           `json:"truncate"`
-	Think    any             `json:"think"`
-	Format   json.RawMessage `json:"format"`
-	Tools    json.RawMessage `json:"tools"`
-}
+// Prompt is the part of a chat request that the server reads; see [form.Prompt].
+type Prompt = form.Prompt
 
-// Message is one message of a [Prompt]; a system prompt is the first of them.
-type Message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-	// ToolCalls are the calls that an assistant made, as raw JSON.
-	ToolCalls json.RawMessage `json:"tool_calls"`
-}
-
-// Last returns the content of the last message of that role.
-func (p Prompt) Last(role string) string {
-	for _, m := range slices.Backward(p.Messages) {
-		if m.Role == role {
-			return m.Content
-		}
-	}
-	return ""
-}
-
-func (p Prompt) lastRole() string {
-	if len(p.Messages) == 0 {
-		return ""
-	}
-	return p.Messages[len(p.Messages)-1].Role
-}
+// Message is one message of a [Prompt].
+type Message = form.Message
 
 // EchoLast returns the last line of the last user message.
 func EchoLast(p Prompt) string {
@@ -57,16 +26,17 @@ func EchoLast(p Prompt) string {
 
 // answer is the state of one answer of the server.
 type answer struct {
+	path   string
+	form   form.Form
 	prompt Prompt
 	model  *Model
 	text   string
-	pieces []piece // contents of the lines; nil means the words of text
+	pieces []form.Piece // contents of the lines; nil means the words of text
 	loop   bool
 	fault  *Fault
 	seats  chan struct{} // nil: it need not wait for one
 	tokens int           // of the prompt
 	size   int           // num_ctx
-	said   int           // words so far
 	came   time.Time
 }
 
@@ -91,21 +61,21 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 // Unwrap implements the interface that [http.ResponseController] uses.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (s *Server) chat(plain http.ResponseWriter, r *http.Request, mem *scratch) {
-	a := &answer{came: time.Now()}
-	err := json.Unmarshal(mem.in.Bytes(), &a.prompt)
+func (s *Server) chat(plain http.ResponseWriter, r *http.Request, f form.Form, mem *scratch) {
+	a := &answer{came: time.Now(), path: r.URL.Path, form: f}
+	err := f.Read(r, mem.in.Bytes(), &a.prompt)
 	w, whole := &statusWriter{ResponseWriter: plain}, false
 	entry := s.log.chat(Chat{
-		Task: EchoLast(a.prompt), Role: a.prompt.lastRole(), Model: a.prompt.Model,
+		Task: EchoLast(a.prompt), Role: a.prompt.LastRole(), Model: a.prompt.Model,
 		From: r.RemoteAddr, Size: mem.in.Len(), Came: a.came,
 	})
 	defer func() { s.log.ended(entry, w.status, whole) }()
 	if err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
+		fail(w, f, http.StatusBadRequest, err.Error())
 		return
 	}
 	if a.model = s.model(a.prompt.Model); a.model == nil {
-		fail(w, http.StatusNotFound, "model '"+a.prompt.Model+"' not found")
+		fail(w, f, http.StatusNotFound, "model '"+a.prompt.Model+"' not found")
 		return
 	}
 	hasTools := len(a.prompt.Tools) > 0 && !bytes.Equal(a.prompt.Tools, []byte("null"))
@@ -114,10 +84,10 @@ func (s *Server) chat(plain http.ResponseWriter, r *http.Request, mem *scratch) 
 	}
 	switch {
 	case hasTools && !a.model.can("tools"):
-		fail(w, http.StatusBadRequest, "registry.ollama.ai/library/"+a.model.Name+" does not support tools")
+		fail(w, f, http.StatusBadRequest, "registry.ollama.ai/library/"+a.model.Name+" does not support tools")
 		return
 	case a.prompt.Think != nil && a.prompt.Think != false && !a.model.can("thinking"):
-		fail(w, http.StatusBadRequest, strconv.Quote(a.prompt.Model)+" does not support thinking")
+		fail(w, f, http.StatusBadRequest, strconv.Quote(a.prompt.Model)+" does not support thinking")
 		return
 	}
 	a.seats = s.seats
@@ -125,13 +95,13 @@ func (s *Server) chat(plain http.ResponseWriter, r *http.Request, mem *scratch) 
 		s.chooseByName(a, mem.in.Len())
 	} else {
 		if !s.fitPrompt(a) {
-			fail(w, http.StatusBadRequest, "the input length exceeds the context length")
+			fail(w, f, http.StatusBadRequest, "the input length exceeds the context length")
 			return
 		}
 		s.choose(a)
 	}
 	if a.fault.Status != 0 {
-		failStatus(w, a.fault)
+		failStatus(w, f, a.fault)
 		return
 	}
 	if a.seats != nil {
@@ -186,7 +156,7 @@ func (s *Server) choose(a *answer) {
 		a.text = s.reply(a.prompt)
 	}
 	if own == nil {
-		a.fault = s.strike("/api/chat", a.prompt)
+		a.fault = s.strike(a.path, &a.prompt)
 	} else if s.inForce(own) {
 		a.fault = own
 	}
@@ -239,23 +209,33 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, a *answer, mem *scr
 		return false
 	}
 	if f.Break != "" && f.After == 0 {
-		s.breakOff(w, r, f, false)
+		s.breakOff(w, r, f, a.form, false)
 		return false
 	}
-	o := &output{w: w, buf: mem.out[:0], model: a.prompt.Model, started: time.Now().UTC(), came: a.came, taken: taken}
-	defer func() { mem.out = o.buf }() // the buffer may have grown
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	reason, broken := s.stream(r, a, o)
+	o := &form.Output{Buf: mem.out[:0], Odd: form.Documented(), Model: a.prompt.Model, Tokens: a.tokens,
+		Cached: min(a.model.Cached, a.tokens),
+		Came:   a.came, Taken: taken, Started: time.Now().UTC()}
+	defer func() { mem.out = o.Buf }() // the buffer may have grown
+	var odd *Oddities
+	if s.odd != nil {
+		odd = s.odd(a.prompt)
+		o.Odd = &odd.Oddities
+	}
+	w.Header().Set("Content-Type", a.form.ContentType())
+	reason, broken := s.stream(w, r, a, o)
 	if broken {
-		o.flush()
-		s.breakOff(w, r, f, true)
+		_ = flush(w, o)
+		s.breakOff(w, r, f, a.form, true)
 		return false
 	}
 	if reason == "" {
 		return false
 	}
-	o.last(a, reason)
-	_, err := w.Write(o.buf)
+	a.form.Last(o, reason)
+	if odd != nil {
+		return s.sendOddly(w, r, odd, o, a.form)
+	}
+	_, err := w.Write(o.Buf)
 	return err == nil
 }
 
@@ -264,10 +244,14 @@ const maxBuffer = 1 << 20
 
 // stream sends the words of a. reason says why they ended; it is "" if the client or the server is gone, or if the
 // answer must break off. broken says that it must break off now.
-func (s *Server) stream(r *http.Request, a *answer, o *output) (reason string, broken bool) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, a *answer, o *form.Output) (reason string,
+	broken bool) {
 	between := a.fault.Between
 	if a.loop && between == 0 {
 		between = time.Millisecond // endless, but not at full speed
+	}
+	if s.odd != nil {
+		between = 0
 	}
 	pieces := a.pieces
 	if a.fault.Say > 0 {
@@ -278,22 +262,36 @@ func (s *Server) stream(r *http.Request, a *answer, o *output) (reason string, b
 	if len(pieces) == 0 {
 		return "stop", a.fault.Break != ""
 	}
+	half := o.Odd.HalfCall && form.CutLast(pieces)
 	for i := 0; ; i++ {
 		switch {
 		case i == len(pieces) && !a.loop:
+			if half {
+				return "length", false
+			}
 			return "stop", a.fault.Break != "" // the text was shorter than After
-		case a.tokens+a.said >= a.size, a.prompt.Options.NumPredict > 0 && a.said >= a.prompt.Options.NumPredict:
+		case a.tokens+o.Said >= a.size, a.prompt.Options.NumPredict > 0 && o.Said >= a.prompt.Options.NumPredict:
 			return "length", false
 		}
-		if pause := a.said > 0 && between != 0; pause || len(o.buf) > maxBuffer {
-			if o.flush() != nil || pause && !s.wait(r, between) {
+		if pause := o.Said > 0 && between != 0; pause || len(o.Buf) > maxBuffer && s.odd == nil {
+			if flush(w, o) != nil || pause && !s.wait(r, between) {
 				return "", false
 			}
 		}
-		o.add(pieces[i%len(pieces)])
-		a.said++
-		if a.fault.Break != "" && a.said >= a.fault.After {
+		a.form.Add(o, pieces[i%len(pieces)])
+		o.Said++
+		if a.fault.Break != "" && o.Said >= a.fault.After {
 			return "", true
 		}
 	}
+}
+
+// flush sends what was collected.
+func flush(w http.ResponseWriter, o *form.Output) error {
+	_, err := w.Write(o.Buf)
+	o.Buf = o.Buf[:0]
+	if err == nil {
+		err = http.NewResponseController(w).Flush()
+	}
+	return err
 }

@@ -1,12 +1,13 @@
 package standin
 
 import (
-	"cmp"
 	"maps"
 	"net"
 	"net/http"
 	"strings"
 	"time"
+
+	"qq/internal/standin/form"
 )
 
 // Break is a way in which an answer breaks off.
@@ -23,8 +24,8 @@ const (
 	Reset Break = "reset"
 	// Stall keeps the connection open and sends nothing more.
 	Stall Break = "stall"
-	// ErrorLine sends {"error": …} and ends, as the real server does when the process that runs
-	// the model dies.
+	// ErrorLine sends an error in the stream and ends, as the real server does when the process that
+	// runs the model dies.
 	ErrorLine Break = "error_line"
 )
 
@@ -52,7 +53,7 @@ type Fault struct {
 
 // Rule says which requests a fault affects.
 type Rule struct {
-	Path  string // empty is /api/chat
+	Path  string // empty is any chat
 	Task  string // part of the last line of what the user said; empty is any
 	Role  string // of the last message: user, tool; empty is any
 	Fault Fault
@@ -72,13 +73,17 @@ func (s *Server) Heal() {
 	s.log.rules = nil
 }
 
-// strike returns the fault that affects a request, or nil.
-func (s *Server) strike(path string, p Prompt) *Fault {
+// strike returns the fault that affects a request, or nil. p is nil for what is no chat.
+func (s *Server) strike(path string, p *Prompt) *Fault {
+	task, role := "", ""
+	if p != nil {
+		task, role = EchoLast(*p), p.LastRole()
+	}
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	for _, r := range s.log.rules {
-		if cmp.Or(r.Path, "/api/chat") == path && (r.Role == "" || r.Role == p.lastRole()) &&
-			strings.Contains(EchoLast(p), r.Task) && r.Fault.inForce() {
+		if (r.Path == path || r.Path == "" && p != nil) && (r.Role == "" || r.Role == role) &&
+			strings.Contains(task, r.Task) && r.Fault.inForce() {
 			return &r.Fault
 		}
 	}
@@ -99,31 +104,25 @@ func (s *Server) inForce(f *Fault) bool {
 }
 
 // failStatus sends the status of f.
-func failStatus(w http.ResponseWriter, f *Fault) {
+func failStatus(w http.ResponseWriter, as form.Form, f *Fault) {
 	maps.Copy(w.Header(), f.Header)
 	if f.Body != "" {
 		w.WriteHeader(f.Status)
 		_, _ = w.Write([]byte(f.Body))
 		return
 	}
-	fail(w, f.Status, f.Error)
+	fail(w, as, f.Status, f.Error)
 }
 
-// fail sends an error as Ollama does; without a message the body is empty.
-func fail(w http.ResponseWriter, status int, message string) {
+// fail sends an error in that form; without a message the body is empty.
+func fail(w http.ResponseWriter, as form.Form, status int, message string) {
 	if message == "" {
 		w.WriteHeader(status)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(appendErrorLine(nil, message))
-}
-
-func appendErrorLine(b []byte, message string) []byte {
-	b = append(b, `{"error":`...)
-	b = appendString(b, message)
-	return append(b, "}\n"...)
+	_, _ = w.Write(as.Failure(status, message))
 }
 
 // wait waits for d. It reports false if the client or the server ends first. A negative d means
@@ -150,16 +149,16 @@ func (s *Server) wait(r *http.Request, d time.Duration) bool {
 }
 
 // breakOff ends a response in the way that f.Break says. sent tells whether the header of the response was sent.
-func (s *Server) breakOff(w http.ResponseWriter, r *http.Request, f *Fault, sent bool) {
+func (s *Server) breakOff(w http.ResponseWriter, r *http.Request, f *Fault, as form.Form, sent bool) {
 	switch f.Break {
 	case End:
 		return
 	case ErrorLine:
 		if !sent {
-			fail(w, http.StatusInternalServerError, f.Error)
+			fail(w, as, http.StatusInternalServerError, f.Error)
 			return
 		}
-		_, _ = w.Write(appendErrorLine(nil, f.Error))
+		_, _ = w.Write(as.Failure(0, f.Error))
 		return
 	case Stall:
 		s.wait(r, -1)

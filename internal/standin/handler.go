@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"qq/internal/standin/form"
 )
 
 const maxBody = 64 << 20
@@ -24,24 +26,24 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.scratch.Put(mem)
 	mem.in.Reset()
 	if _, err := mem.in.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
+		fail(w, form.Ollama{}, http.StatusBadRequest, err.Error())
 		return
 	}
 	body := mem.in.Bytes()
 	s.log.request(r, body)
-	if r.URL.Path == "/api/chat" && r.Method == http.MethodPost {
-		s.chat(w, r, mem)
+	if f := form.Of(r.Method, r.URL.Path); f != nil {
+		s.chat(w, r, f, mem)
 		return
 	}
-	if f := s.strike(r.URL.Path, Prompt{}); f != nil {
+	if f := s.strike(r.URL.Path, nil); f != nil {
 		switch {
 		case !s.wait(r, f.BeforeFirst):
 			return
 		case f.Status != 0:
-			failStatus(w, f)
+			failStatus(w, form.Ollama{}, f)
 			return
 		case f.Break != "":
-			s.breakOff(w, r, f, false)
+			s.breakOff(w, r, f, form.Ollama{}, false)
 			return
 		}
 	}
@@ -50,6 +52,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.show(w, body)
 	case "GET /api/tags":
 		s.tags(w)
+	case "GET /v1/models":
+		s.list(w, r.Header.Get("Anthropic-Version") != "")
+	case "GET " + form.GeminiModels:
+		s.listGemini(w)
+	case "GET /props":
+		s.props(w)
 	case "GET /api/version", "HEAD /api/version":
 		reply(w, map[string]string{"version": Version})
 	case "GET /", "HEAD /":
@@ -75,12 +83,12 @@ func (s *Server) model(name string) *Model {
 func (s *Server) show(w http.ResponseWriter, body []byte) {
 	var asked struct{ Model string }
 	if err := json.Unmarshal(body, &asked); err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
+		fail(w, form.Ollama{}, http.StatusBadRequest, err.Error())
 		return
 	}
 	m := s.model(asked.Model)
 	if m == nil {
-		fail(w, http.StatusNotFound, "model '"+asked.Model+"' not found")
+		fail(w, form.Ollama{}, http.StatusNotFound, "model '"+asked.Model+"' not found")
 		return
 	}
 	reply(w, map[string]any{
@@ -109,6 +117,35 @@ func (s *Server) tags(w http.ResponseWriter) {
 		list[i] = entry{m.Name, m.Name, m.RemoteHost, m.Modified, 1 << 20, strings.Repeat("0", 64), details()}
 	}
 	reply(w, map[string]any{"models": list})
+}
+
+// list lists the models as vLLM does, or as Anthropic does.
+func (s *Server) list(w http.ResponseWriter, anthropic bool) {
+	list := make([]map[string]any, len(s.models))
+	for i, m := range s.models {
+		if anthropic {
+			list[i] = map[string]any{"type": "model", "id": m.Name, "created_at": m.Modified,
+				"max_input_tokens": m.Context}
+		} else {
+			list[i] = map[string]any{"object": "model", "id": m.Name, "created": m.Modified.Unix(),
+				"owned_by": "vllm", "max_model_len": m.Context}
+		}
+	}
+	reply(w, map[string]any{"object": "list", "data": list, "has_more": false})
+}
+
+func (s *Server) listGemini(w http.ResponseWriter) {
+	list := make([]map[string]any, len(s.models))
+	for i, m := range s.models {
+		list[i] = map[string]any{"name": "models/" + m.Name, "inputTokenLimit": m.Context,
+			"supportedGenerationMethods": []string{"generateContent"}, "thinking": m.can("thinking")}
+	}
+	reply(w, map[string]any{"models": list})
+}
+
+// props says how large the context is, as llama.cpp does beside chat completions: that of the first model.
+func (s *Server) props(w http.ResponseWriter) {
+	reply(w, map[string]any{"default_generation_settings": map[string]any{"n_ctx": s.models[0].Context}})
 }
 
 func details() map[string]any {

@@ -2,11 +2,15 @@ package standin
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
+	"net/url"
+	"runtime"
 	"slices"
 	"sync"
+	"testing"
 	"time"
+
+	"qq/internal/standin/form"
 )
 
 // Request is a request as the server received it.
@@ -19,7 +23,9 @@ type Request struct {
 // Prompt decodes the body of a chat request; for other requests it is empty.
 func (r Request) Prompt() Prompt {
 	var p Prompt
-	_ = json.Unmarshal(r.Body, &p) // a body that is no chat gives no messages
+	if f := form.Of(r.Method, r.Path); f != nil {
+		_ = f.Read(&http.Request{URL: &url.URL{Path: r.Path}}, r.Body, &p) // what is no chat gives no messages
+	}
 	return p
 }
 
@@ -81,6 +87,13 @@ func (s *Server) Count(path string) int {
 	return s.log.counts[path]
 }
 
+// Asked returns how many chats the server was asked for, in whatever form.
+func (s *Server) Asked() int {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	return len(s.log.chats)
+}
+
 // Requests returns the requests for path in the order of their arrival; an empty path means all.
 func (s *Server) Requests(path string) []Request {
 	s.log.mu.Lock()
@@ -99,6 +112,19 @@ func (s *Server) Chats() []Chat {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	return slices.Clone(s.log.chats)
+}
+
+// Ended is Chats when all of them have ended: what a client has heard the end of may not have ended yet.
+func (s *Server) Ended(t testing.TB) []Chat {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < time.Minute; runtime.Gosched() {
+		chats := s.Chats()
+		if !slices.ContainsFunc(chats, func(c Chat) bool { return c.Ended.IsZero() }) {
+			return chats
+		}
+	}
+	t.Fatal("a chat has not ended")
+	return nil
 }
 
 // Times returns how many chats each task has had.

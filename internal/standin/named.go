@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"qq/internal/standin/form"
 )
 
 // ByName makes the name of a model say how it answers, in place of [Models], [Scripts] and [Reply]: "fast" at once;
@@ -15,7 +17,20 @@ import (
 // and after 20 ms; "hang" never; "busy" with status 503; "script" with the calls that the task asks for, see step. If
 // a [Rule] affects a request, its fault replaces the one that the name means. Prompts of any length fit.
 func ByName() Option {
-	return func(s *Server) { s.byName, s.models = true, []Model{{Name: "fast:latest"}} }
+	return func(s *Server) {
+		s.byName, s.models = true, []Model{{Name: "fast:latest"}}
+		for _, name := range []string{"vast", "script", "hang", "busy", "echo"} { // servers say what they have
+			s.models = append(s.models, Model{Name: name})
+		}
+		for _, n := range []int{1, 5, 20, 50, 100, 200, 400} {
+			for _, kind := range []string{"echo", "slow", "one"} {
+				s.models = append(s.models, Model{Name: kind + strconv.Itoa(n)})
+			}
+		}
+		for i := range s.models {
+			s.models[i] = *namedModel(s.models[i].Name)
+		}
+	}
 }
 
 // parseName splits the name of a model such as slow200 into its kind and number.
@@ -65,7 +80,7 @@ func (s *Server) chooseByName(a *answer, size int) {
 	case "one":
 		a.seats = s.one
 	case "echo":
-		a.pieces = []piece{{text: "You said:"}, {text: " " + EchoLast(a.prompt)}}
+		a.pieces = []form.Piece{{Text: "You said:"}, {Text: " " + EchoLast(a.prompt)}}
 	case "hang":
 		a.fault.Break = Stall
 	case "busy":
@@ -77,7 +92,7 @@ func (s *Server) chooseByName(a *answer, size int) {
 			a.fault = &Fault{Status: http.StatusBadRequest, Error: "read the script: " + err.Error()}
 		}
 	}
-	if f := s.strike("/api/chat", a.prompt); f != nil {
+	if f := s.strike(a.path, &a.prompt); f != nil {
 		a.fault = f
 	}
 }
@@ -93,15 +108,15 @@ type step struct {
 
 // play returns the answer of the model "script": the calls of the step or, if the last message is a result, the
 // last result.
-func play(p Prompt) ([]piece, error) {
-	if p.lastRole() == "tool" {
-		return []piece{{text: p.Last("tool")}}, nil
+func play(p Prompt) ([]form.Piece, error) {
+	if p.LastRole() == "tool" {
+		return []form.Piece{{Text: p.Last("tool")}}, nil
 	}
 	var s step
 	if err := json.Unmarshal([]byte(p.Last("user")), &s); err != nil {
 		return nil, err
 	}
-	pieces := []piece{}
+	pieces := []form.Piece{}
 	for i := range s.Times {
 		arguments := map[string]string{}
 		for name, value := range s.Arguments {
@@ -114,20 +129,19 @@ func play(p Prompt) ([]piece, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &call{}
-		c.Function.Name, c.Function.Arguments = s.Tool, encoded
-		pieces = append(pieces, piece{call: c})
+		c := &form.Call{Name: s.Tool, Arguments: encoded}
+		pieces = append(pieces, form.Piece{Call: c})
 	}
 	return pieces, nil
 }
 
 // filler returns n bytes of text, in lines of at most 64 KiB.
-func filler(n int) []piece {
+func filler(n int) []form.Piece {
 	const most = 64 << 10
 	whole := strings.Repeat("All work and no play. ", most/22+1)[:most]
-	var pieces []piece
+	var pieces []form.Piece
 	for ; n > most; n -= most {
-		pieces = append(pieces, piece{text: whole})
+		pieces = append(pieces, form.Piece{Text: whole})
 	}
-	return append(pieces, piece{text: whole[:n]})
+	return append(pieces, form.Piece{Text: whole[:n]})
 }

@@ -1,6 +1,11 @@
-// Package standin is a server that stands in for Ollama: it speaks Ollama's protocol
-// and says what a test tells it to. Tests, the bench and the suite of faults use it
-// where no model is wanted.
+// Package standin is a server that stands in for a model server: it says what a test
+// tells it to. Tests, the bench and the suite of faults use it where no model is wanted.
+//
+// It speaks Ollama's protocol, chat completions (/v1/chat/completions), Anthropic's
+// messages (/v1/messages) and that of Gemini (/v1beta/models/NAME:streamGenerateContent),
+// and lists its models for each. All of them give the same answers, because a form
+// only reads and writes them. [Odd] makes it deviate from what the vendors document, as
+// other servers do.
 //
 // There are three ways to tell it what to say. A test writes its scenario into
 // prompts: after the last `[[name]]` anywhere in the prompt (system prompt, messages,
@@ -13,7 +18,7 @@
 // says how it answers. A [Fault] makes a script misbehave, or the requests that a
 // [Rule] selects.
 //
-// It does as the real server does. It streams word by word, one line of JSON each. It knows capabilities, and
+// It does as a real Ollama does. It streams word by word, one line of JSON each. It knows capabilities, and
 // refuses tools for a model that has none. It counts tokens (a fixed number of bytes each), and refuses a prompt
 // that is longer than num_ctx or, when the request allows that, cuts it from the front silently. A call of a tool
 // that was not offered gives an empty answer. With a schema the answer is a document, except for a model that
@@ -57,6 +62,9 @@ type Model struct {
 	RemoteHost   string    // set: the server only passes it on
 	// TokenBytes is how many bytes of a prompt count as one token; the default is 4.
 	TokenBytes int
+	// Cached is how many tokens of a prompt the server has in its cache, as far as the prompt is that long. Of those
+	// that it has not, Anthropic's messages say that as many are written to it.
+	Cached int
 }
 
 // DefaultModel is the only model of a server without the option Models.
@@ -97,7 +105,7 @@ func NoCallIDs() Option { return func(s *Server) { s.noCallIDs = true } }
 // with a Status is answered without waiting, as by a server whose queue is full.
 func Parallel(k int) Option { return func(s *Server) { s.seats = make(chan struct{}, k) } }
 
-// Server is a stand-in for an Ollama server. It is an [http.Handler].
+// Server is a stand-in for a model server. It is an [http.Handler].
 type Server struct {
 	URL string // where the server listens, once it was started
 
@@ -107,6 +115,7 @@ type Server struct {
 	byName    bool
 	alwaysCut bool
 	noCallIDs bool
+	odd       func(Prompt) *Oddities
 	seats     chan struct{} // nil: any number of chats is answered at once
 	one       chan struct{} // the one seat of all models such as one200
 	log       log

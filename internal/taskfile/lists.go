@@ -231,6 +231,7 @@ func (s Source) grouped(read func(emit) error, emit emit) error {
 		r := group.row
 		r.Cells = append(r.Cells, it.row.Text)
 		r.Files = append(r.Files, it.row.Files...)
+		r.Images = append(r.Images, it.row.Images...)
 		if r.Broken == "" {
 			r.Broken = it.row.Broken
 		}

@@ -76,7 +76,7 @@ type Source struct {
 	Input    io.Reader // instead of a file, such as stdin
 	Form     Form      // of the input
 	Template string    // the text of every task, with placeholders; may be empty
-	Files    []string  // for the template; they must exist, but are not read
+	Files    []string  // for the template; they must exist, and are read only to see whether they are images
 	Dir      string    // base of relative Files, and where they must be; empty means the working directory
 	Lists    []List    // one task for each combination of their values
 	Null     bool      // a NUL ends each line of the input and of a List, and not a newline
@@ -286,7 +286,7 @@ func (s Source) files(emit emit) error {
 				"the file is outside of the working directory %s, where no agent can read it", finder.Base)
 		default:
 			it.row = text(name)
-			it.row.Files = []string{path}
+			it.row.Files, it.row.Images = []string{path}, locate.Images(path)
 		}
 		if err := emit(it); err != nil {
 			return err

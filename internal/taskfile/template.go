@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"qq/pkg/picture"
 	"qq/pkg/spelling"
 	"qq/pkg/task"
 )
@@ -218,6 +219,7 @@ type row struct {
 	Inputs  int      // see names.inputs
 	Files   []string // absolute paths of the files that it is made of
 	Broken  string   // why the task cannot be run; empty if it can
+	Images  []picture.Image
 }
 
 func (r row) names() names { return names{r.Columns, r.Inputs} }
@@ -279,7 +281,7 @@ var errLong = errors.New("longer than 16 MiB: put documents into files")
 // returns an error if the text is too long or not valid, or if r has no such input.
 func (t template) task(r row, n int) (task.Task, error) {
 	var b strings.Builder
-	made := task.Task{Broken: r.Broken}
+	made := task.Task{Broken: r.Broken, Images: r.Images}
 	if len(r.Files) > 0 {
 		made.File, made.OtherFiles = r.Files[0], r.Files[1:]
 	}

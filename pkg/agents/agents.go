@@ -61,6 +61,8 @@ type Agent struct {
 	DisallowedTools []string `json:"disallowed_tools,omitempty"`
 	// Model is the name of its model; empty means the model of the run.
 	Model string `json:"model,omitempty"`
+	// Fallback are the models that are asked instead if Model cannot be had; nil means those of the run.
+	Fallback []string `json:"fallback,omitempty"`
 	// Role is [Gathering] or [Modifying].
 	Role string `json:"role"`
 	// MaxTurns, Timeout and IdleTimeout are its limits; 0 means the limit of the run.

@@ -228,7 +228,7 @@ func (p *parser) field(k, v *yaml.Node) {
 				k.Line, k.Value, k.Value)
 			return
 		}
-		if key == "fallback" || key == "runs" {
+		if key == "runs" {
 			p.remark("line %d: %q does nothing in this version", k.Line, k.Value)
 			return
 		}
@@ -281,6 +281,8 @@ func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 		}), true
 	case "model":
 		return text(&a.Model), true
+	case "fallback":
+		return list(&a.Fallback), true
 	case "role":
 		return text(&a.Role), true
 	case "maxturns":
@@ -400,6 +402,20 @@ func Remote(model string) bool {
 	i := strings.LastIndex(name, ":") // the name may begin with the host of a registry, and its port
 	tag := name[i+1:]
 	return i >= 0 && (tag == "cloud" || strings.HasSuffix(tag, "-cloud"))
+}
+
+// Models are the names that can stand in the name of a model, besides ollama.
+type Models struct {
+	Servers []string // such as lab in lab:qwen3
+	Aliases []string // each stands for a whole name
+}
+
+// Remote reports whether the name of a model says that it is not on the user's own Ollama server: [Remote] does, or
+// the name of another server, or an alias, of which a stranger knows nothing.
+func (m Models) Remote(model string) bool {
+	model = strings.ToLower(strings.TrimSpace(model))
+	server, _, ok := strings.Cut(model, ":")
+	return Remote(model) || slices.Contains(m.Aliases, model) || ok && slices.Contains(m.Servers, server)
 }
 
 func text(dst *string) func(*yaml.Node) string {

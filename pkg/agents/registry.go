@@ -187,6 +187,7 @@ type file struct {
 	agent   func() (Agent, error)
 	rel     string // its path in the checkout; "" if it is not part of one
 	trust   Trust
+	models  Models
 }
 
 // folder is a source of definitions: a [Dir] or the built-in ones.
@@ -249,23 +250,28 @@ func (f *file) foreign() bool {
 }
 
 // use returns the agent of the file. A file that is not trusted cannot choose a model on another
-// machine.
+// machine, nor by an alias.
 func (f *file) use() (Agent, error) {
 	a, err := f.agent()
 	if err != nil || !f.foreign() {
 		return a, err
 	}
 	a.Untrusted = true
-	if Remote(a.Model) {
+	if f.models.Remote(a.Model) {
 		a.Warnings = append(slices.Clone(a.Warnings), fmt.Sprintf(
 			"model %q is on another machine, and the file is not trusted: the model of the run is used", a.Model))
 		a.Model = ""
+	}
+	if len(a.Fallback) > 0 {
+		a.Warnings = append(slices.Clone(a.Warnings), "fallback: the file is not trusted: that of the run is used")
 	}
 	return a, nil
 }
 
 // Registry finds the definitions of agents by name. Several goroutines may use it at once.
 type Registry struct {
+	Models Models // those that can be named; set it before the first look-up
+
 	scan func() listing // reads the folders on the first call only
 }
 
@@ -279,10 +285,12 @@ type listing struct {
 // agents, which have the lowest. Files of a checkout that are not trusted go after the built-in
 // ones. It reads nothing before the first look-up.
 func Load(dirs []Dir) *Registry {
-	return &Registry{scan: sync.OnceValue(func() listing { return scan(dirs) })}
+	r := &Registry{}
+	r.scan = sync.OnceValue(func() listing { return scan(dirs, r.Models) })
+	return r
 }
 
-func scan(dirs []Dir) (l listing) {
+func scan(dirs []Dir, models Models) (l listing) {
 	for _, d := range dirs {
 		names, err := d.names()
 		if err != nil {
@@ -292,7 +300,7 @@ func scan(dirs []Dir) (l listing) {
 		for _, n := range names {
 			f := newFile(d, n, filepath.Join(d.String(), n))
 			if d.Within != "" {
-				f.rel, f.trust = filepath.Join(d.Path, n), d.Trust
+				f.rel, f.trust, f.models = filepath.Join(d.Path, n), d.Trust, models
 			}
 			l.files = append(l.files, f)
 		}
@@ -388,8 +396,8 @@ type CheckoutAgent struct {
 }
 
 // Claims returns the definitions of a checkout, trusted or not, that replace one of the user or a
-// built-in one if they are trusted, those with a model on another machine, and those of the agent
-// that is named chosen.
+// built-in one if they are trusted, those with a model on another machine or with a fallback, and those
+// of the agent that is named chosen.
 func (r *Registry) Claims(chosen string) (claims []CheckoutAgent) {
 	var own, theirs []*file
 	for _, f := range r.scan().files {
@@ -406,7 +414,7 @@ func (r *Registry) Claims(chosen string) (claims []CheckoutAgent) {
 		}
 		key := fold(a.Name)
 		switch hidden := find(own, key); {
-		case hidden == nil && (key == fold(chosen) || Remote(a.Model)):
+		case hidden == nil && (key == fold(chosen) || f.models.Remote(a.Model) || len(a.Fallback) > 0):
 			claims = append(claims, CheckoutAgent{a, f.rel, f.sum(), "", key == fold(chosen)})
 		case hidden != nil && find(append([]*file{f}, own...), key) == f:
 			claims = append(claims, CheckoutAgent{a, f.rel, f.sum(), hidden.source, false})

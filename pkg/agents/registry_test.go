@@ -204,6 +204,56 @@ func TestRemote(t *testing.T) {
 	}
 }
 
+// TestFallbackNeedsTrust: a fallback in a checkout, wherever it is, does not count without trust, and says so.
+func TestFallbackNeedsTrust(t *testing.T) {
+	for fallback, want := range map[string]bool{"[]": false, "ollama:qwen3": true, "[x:cloud, lab:m]": true} {
+		work, config := tree(t, map[string]string{
+			"work/.qq/agents/far.md": "---\ndescription: d\nfallback: " + fallback + "\n---\nx",
+		})
+		r := Load(Dirs(work, config, nil))
+		assert.Equal(t, want, len(r.Claims("")) == 1, fallback)
+		a, err := r.Lookup("far")
+		require.NoError(t, err)
+		assert.True(t, a.Untrusted)
+		assert.Equal(t, want, len(a.Warnings) == 1, fallback)
+		r = Load(Dirs(work, config, trust(t, work, ".qq/agents/far.md")))
+		a, err = r.Lookup("far")
+		require.NoError(t, err)
+		assert.Empty(t, a.Warnings)
+		assert.False(t, a.Untrusted)
+	}
+}
+
+// TestModels: a file that is not trusted cannot choose a model of another server, nor by an alias of the user.
+func TestModels(t *testing.T) {
+	known := Models{Servers: []string{"lab", "openai"}, Aliases: []string{"fast"}}
+	for model, want := range map[string]bool{
+		"lab:qwen3": true, " LAB:qwen3": true, "openai:": true, "fast": true, "Fast": true, "x:cloud": true,
+		"": false, "auto": false, "extract": false, "ollama:lab": false, "lab": false, "qwen3:4b": false,
+		"faster": false, "ollama:lab:7b": false, "labs:x": false,
+	} {
+		assert.Equal(t, want, known.Remote(model), model)
+		work, config := tree(t, map[string]string{
+			"work/.qq/agents/far.md":   "---\ndescription: d\nmodel: \"" + model + "\"\n---\nx",
+			"config/qq/agents/mine.md": "---\ndescription: d\nmodel: fast\n---\nx",
+		})
+		r := Load(Dirs(work, config, nil))
+		r.Models = known
+		a, err := r.Lookup("far")
+		require.NoError(t, err)
+		assert.Equal(t, want, a.Model == "" && len(a.Warnings) > 0 && model != "", model)
+		assert.Equal(t, want, len(r.Claims("")) == 1, model)
+		a, err = r.Lookup("mine")
+		require.NoError(t, err)
+		assert.Equal(t, "fast", a.Model, "the user's own")
+		r = Load(Dirs(work, config, trust(t, work, ".qq/agents/far.md")))
+		r.Models = known
+		a, err = r.Lookup("far")
+		require.NoError(t, err)
+		assert.Equal(t, strings.TrimSpace(model), a.Model, "it is trusted")
+	}
+}
+
 // TestTooManyFiles: a checkout cannot keep qq busy with a folder of definitions. Other files do not count, nor does
 // the folder of the user.
 func TestTooManyFiles(t *testing.T) {

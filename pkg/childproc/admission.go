@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"qq/pkg/childproc/heartbeat"
 	"qq/pkg/llm"
 )
 
@@ -30,7 +31,7 @@ func (c *Conn) Enter(ctx context.Context, model string, again bool) (llm.Permit,
 	if c.granted.CompareAndSwap(true, false) {
 		return c.admitted(0), nil
 	}
-	_, a, err := c.ask(ctx, Ask{Enter: &Enter{Model: model, Again: again}})
+	_, a, err := c.ask(ctx, Ask{Enter: &Enter{Model: model, Again: again, Hurry: llm.InHurry(ctx)}})
 	if a.ID != 0 && ctx.Err() != nil && err != nil { // it may be granted at this moment
 		c.leave(a.ID, llm.Report{Cancelled: true})
 	}
@@ -46,7 +47,7 @@ func (c *Conn) Enter(ctx context.Context, model string, again bool) (llm.Permit,
 
 func (c *Conn) admitted(id int64) *permit {
 	p := &permit{conn: c, id: id}
-	p.first.Store(c.heartbeat.now() + int64(c.heartbeat.lead))
+	p.first.Store(c.heartbeat.Now() + int64(c.heartbeat.Lead()))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.permits[p] = struct{}{}
@@ -82,21 +83,28 @@ func (p *permit) Active() {
 		return
 	}
 	p.answered.Store(true)
-	now := p.conn.heartbeat.now()
-	if first := p.first.Load(); now >= first && p.first.CompareAndSwap(first, int64(never)) {
-		p.conn.heartbeat.skip(now)
+	now := p.conn.heartbeat.Now()
+	if first := p.first.Load(); now >= first && p.first.CompareAndSwap(first, int64(heartbeat.Never)) {
+		p.conn.heartbeat.Skip(now)
 		p.conn.tell()
 		return
 	}
 	p.conn.beat(now)
 }
 
+// Allowed implements [llm.Permit]. The root is told at once, because requests of others may wait for it.
+func (p *permit) Allowed(a llm.Allowance) {
+	if !p.left.Load() {
+		_ = p.conn.send(Frame{Type: TypeActive, Active: &Active{Permits: []int64{p.id}, Allowed: &a}})
+	}
+}
+
 // Active says that the child is active: for example, a token has arrived or a tool runs. Only some
 // calls send a frame to the root, so most calls cost very little.
-func (c *Conn) Active() { c.beat(c.heartbeat.now()) }
+func (c *Conn) Active() { c.beat(c.heartbeat.Now()) }
 
 func (c *Conn) beat(now int64) {
-	if c.heartbeat.due(now) {
+	if c.heartbeat.Due(now) {
 		c.tell()
 	}
 }
@@ -108,7 +116,7 @@ func (c *Conn) tell() {
 	c.mu.Lock()
 	for p := range c.permits {
 		if p.answered.Swap(false) {
-			p.first.Store(int64(never))
+			p.first.Store(int64(heartbeat.Never))
 			a.Permits = append(a.Permits, p.id)
 		}
 	}
@@ -116,49 +124,3 @@ func (c *Conn) tell() {
 	slices.Sort(a.Permits)
 	_ = c.send(Frame{Type: TypeActive, Active: &a})
 }
-
-// How often a child reports activity: several times within its idle time, and not at all if it ends
-// soon.
-const (
-	firstSign   = 250 * time.Millisecond
-	fastestBeat = 10 * time.Millisecond
-	slowestBeat = 5 * time.Second
-	beatsInIdle = 20
-	never       = time.Duration(1 << 62)
-)
-
-// heartbeat decides when the child reports to the root that it is active. It has no timer: each
-// call of Active asks it. Its times are nanoseconds since began.
-type heartbeat struct {
-	began time.Time
-	lead  time.Duration // before the first beat
-	every time.Duration
-	next  atomic.Int64
-}
-
-// begin starts the heartbeat of a child that may be inactive for idleMS milliseconds. With 0 there
-// is no such limit and the heartbeat never asks for a report. It must be called before any other
-// method.
-func (h *heartbeat) begin(idleMS int64) {
-	h.began, h.lead, h.every = time.Now(), firstSign, never
-	h.next.Store(int64(never))
-	if idleMS > 0 {
-		ms := min(idleMS/beatsInIdle, slowestBeat.Milliseconds())
-		h.every = max(time.Duration(ms)*time.Millisecond, fastestBeat)
-		h.lead = min(firstSign, h.every)
-		h.next.Store(int64(h.lead))
-	}
-}
-
-func (h *heartbeat) now() int64 { return int64(time.Since(h.began)) }
-
-// due reports whether the child must report activity now. If several goroutines call it at the same
-// time, only one of them gets true.
-func (h *heartbeat) due(now int64) bool {
-	next := h.next.Load()
-	return now >= next && h.next.CompareAndSwap(next, now+int64(h.every))
-}
-
-// skip delays the next report by a full interval. It is called when the child reports activity for
-// another reason.
-func (h *heartbeat) skip(now int64) { h.next.Store(now + int64(h.every)) }

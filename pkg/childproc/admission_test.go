@@ -243,7 +243,7 @@ func said(t *testing.T, idle time.Duration, f func(c *Conn)) (said []string) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &witness{t: t, start: time.Now()}
 		c := newConn(nil, l)
-		c.heartbeat.begin(idle.Milliseconds())
+		c.heartbeat.Begin(idle.Milliseconds())
 		c.granted.Store(true)
 		f(c)
 		said = l.said
@@ -344,7 +344,7 @@ func TestPermitIsActive(t *testing.T) {
 // A call for each token must not cost anything.
 func BenchmarkActive(b *testing.B) {
 	c := newConn(nil, io.Discard)
-	c.heartbeat.begin(time.Hour.Milliseconds())
+	c.heartbeat.Begin(time.Hour.Milliseconds())
 	c.granted.Store(true)
 	p, err := c.Enter(b.Context(), "m", false)
 	require.NoError(b, err)

@@ -91,6 +91,14 @@ var roles = map[string]role{
 		c.Finish(Result{Status: task.Completed, Bytes: 100})
 		return 0
 	},
+	"boastful": func(c *Conn, _ string) int {
+		c.Finish(Result{Status: task.Completed, Fallback: 1 << 40})
+		return 0
+	},
+	"modest": func(c *Conn, _ string) int {
+		c.Finish(Result{Status: task.Completed, Fallback: -1})
+		return 0
+	},
 	"exit-3": func(c *Conn, _ string) int {
 		answer(c, "all is well")
 		return 3
@@ -204,6 +212,35 @@ var roles = map[string]role{
 			b.WriteString("in\n")
 		}
 		return answer(c, b.String())
+	},
+	// Makes so many requests and dies, or says that it used less.
+	"spender": func(c *Conn, how string) int {
+		go lateListen(c, func(error) {})
+		for range 2 {
+			p, err := c.Enter(context.Background(), "m", false)
+			if err != nil {
+				return 1
+			}
+			p.Leave(llm.Report{Kind: llm.BrokenStream,
+				Usage: task.Usage{InputTokens: 5, OutputTokens: 7, CachedTokens: 4, Cost: 9, PricedTokens: 12}})
+		}
+		if how == "dies" {
+			return 1
+		}
+		return answer(c, "ok")
+	},
+	// Says what the server allows, before and after its request.
+	"allowed": func(c *Conn, _ string) int {
+		go lateListen(c, func(error) {})
+		p, err := c.Enter(context.Background(), "m", false)
+		if err != nil {
+			return 1
+		}
+		a := llm.Allowance{Requests: llm.Meter{Limit: 2, Left: 1, Reset: time.Second}}
+		p.Allowed(a)
+		p.Leave(llm.Report{Kind: llm.Quota, RetryAfter: 2 * time.Hour})
+		p.Allowed(a)
+		return answer(c, "ok")
 	},
 	// Sends a request that is never answered.
 	"holder": func(c *Conn, _ string) int {
@@ -400,6 +437,14 @@ func TestStatus(t *testing.T) {
 				assert.Contains(t, r.Warnings, "the output was not valid UTF-8 and was repaired")
 			}
 		})
+	}
+}
+
+// TestModelOfResult: a child says which of its models answered, and can name no other.
+func TestModelOfResult(t *testing.T) {
+	for name, want := range map[string]string{"echo": "first", "modest": "first", "boastful": "second"} {
+		r := launcher(t, nil).Launch(t.Context(), job(name, "hello"))
+		assert.Equal(t, want, r.Model, name)
 	}
 }
 

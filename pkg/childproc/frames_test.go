@@ -50,6 +50,8 @@ func allFrames() []Frame {
 		{Type: TypeChanged, Changed: &Changed{Paths: []string{"a", "b"}}},
 		{Type: TypeActive, Active: &Active{}},
 		{Type: TypeActive, Active: &Active{Permits: []int64{0, 8}}},
+		{Type: TypeActive, Active: &Active{Permits: []int64{8}, Allowed: &llm.Allowance{
+			Requests: llm.Meter{Limit: 60, Left: 59, Reset: time.Second}, Tokens: llm.Meter{Reset: 1}}}},
 		{Type: TypeLeave, Leave: &Leave{}},
 		{
 			Type: TypeLeave,

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"qq/pkg/childproc/plausible"
 	"qq/pkg/childproc/room"
 	"qq/pkg/childproc/stdio"
 	"qq/pkg/event"
@@ -125,7 +126,7 @@ func (c *child) lead(ctx context.Context, job task.Job, p supervisor.Parent) tas
 		c.proc.Wait()
 		return hinderedBy(job, err)
 	}
-	c.model = start.Model
+	c.models = start.Models
 	start.add(job)
 	if f, ok := p.(firstPermit); ok {
 		if first := f.First(); first != nil {
@@ -145,7 +146,7 @@ type child struct {
 	launcher *Launcher
 	job      task.Job
 	parent   supervisor.Parent
-	model    string // the model that runs the task, for the result
+	models   []string
 	proc     *proc.Process
 	files
 	heard
@@ -346,9 +347,9 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	case TypeChanged:
 		c.note(f.Changed.Paths)
 	case TypeActive:
-		c.permits.active(f.Active.Permits)
+		c.permits.active(f.Active)
 	case TypeLeave:
-		c.permits.leave(f.Leave.ID, plausible(f.Leave.Report))
+		c.permits.leave(f.Leave.ID, plausible.Report(f.Leave.Report))
 	case TypeResult:
 		c.last = f.Result
 	}

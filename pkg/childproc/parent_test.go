@@ -42,7 +42,7 @@ func (c *testConfig) Args(agent string) []string {
 func (c *testConfig) Scratch() (string, error) { return c.dir, nil }
 
 func (c *testConfig) Prepare(_ context.Context, j task.Job) (Start, error) {
-	return Start{Agent: agents.Agent{Name: j.Agent}}, nil
+	return Start{Agent: agents.Agent{Name: j.Agent}, Models: []string{"first", "second"}}, nil
 }
 
 func (c *testConfig) Tidy(task.Job) {}
@@ -114,8 +114,9 @@ func (p *testParent) Enter(ctx context.Context, model string, again bool) (permi
 // uncounted is a permit of a parent that counts none.
 type uncounted struct{}
 
-func (uncounted) Active()          {}
-func (uncounted) Leave(llm.Report) {}
+func (uncounted) Allowed(llm.Allowance) {}
+func (uncounted) Active()               {}
+func (uncounted) Leave(llm.Report)      {}
 
 func (p *testParent) First() llm.Permit {
 	if p.cfg.First == nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"qq/pkg/childproc/plausible"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
@@ -21,6 +22,7 @@ type permits struct {
 	held map[int64]*held // by id of the request; at most one
 	over bool            // no more permits are granted
 	kept time.Duration   // total time for which the reports of this child held back the requests of others
+	used task.Usage      // of all reports of this child
 }
 
 // held is a permit, or the wait for one.
@@ -71,8 +73,9 @@ func (s *permits) leave(id int64, r llm.Report) {
 	h := s.held[id]
 	delete(s.held, id)
 	if h != nil && h.permit != nil {
-		r.RetryAfter = min(r.RetryAfter, maxKept-s.kept)
+		r.RetryAfter = min(r.RetryAfter, plausible.Kept-s.kept)
 		s.kept += r.RetryAfter
+		s.used = s.used.Add(r.Usage)
 	}
 	s.mu.Unlock()
 	if h == nil {
@@ -84,13 +87,24 @@ func (s *permits) leave(id int64, r llm.Report) {
 	}
 }
 
-// active reports to the permits with these ids that the server has sent something. It ignores
-// unknown ids.
-func (s *permits) active(ids []int64) {
+// reported returns the usage of all requests that the child has reported.
+func (s *permits) reported() task.Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
+
+// active reports to the permits in a that the server has sent something, and what it has said. It ignores unknown ids.
+func (s *permits) active(a *Active) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, h := range s.held {
-		if h.permit != nil && slices.Contains(ids, id) {
+		if h.permit == nil || !slices.Contains(a.Permits, id) {
+			continue
+		}
+		if a.Allowed != nil {
+			h.permit.Allowed(*a.Allowed)
+		} else {
 			h.permit.Active()
 		}
 	}
@@ -119,7 +133,11 @@ func (s *permits) reclaim() {
 // admit waits for a permit and sends it to the child, or the reason why there is none. If the child
 // has given up the wait or has been told to end, admit gives the permit back and sends nothing.
 func (c *child) admit(h *held, ask Ask) {
-	p, err := c.parent.Enter(h.ctx, ask.Enter.Model, ask.Enter.Again)
+	ctx := h.ctx
+	if ask.Enter.Hurry {
+		ctx = llm.Hurried(ctx)
+	}
+	p, err := c.parent.Enter(ctx, ask.Enter.Model, ask.Enter.Again)
 	if err != nil {
 		p = nil
 	}
@@ -141,35 +159,4 @@ func (c *child) admit(h *held, ask Ask) {
 // milliseconds returns d in milliseconds, rounded up, because 0 has a special meaning in frames.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
-}
-
-// Limits on the values that a child reports. A report can delay the requests of other children, so
-// without limits an agent that follows untrusted input could stop them for a long time.
-const (
-	maxRetryAfter = time.Hour
-	maxKept       = time.Hour // total of all reports of one child
-	maxTiming     = 24 * time.Hour
-	maxTokens     = 1_000_000_000
-)
-
-// plausible returns r with each value brought within its limits.
-func plausible(r llm.Report) llm.Report {
-	kinds := []llm.Kind{"", llm.Unreachable, llm.Busy, llm.BrokenStream, llm.ContextOverflow, llm.UnknownModel,
-		llm.Rejected, llm.Unsupported, llm.Server, llm.TooLong}
-	if !slices.Contains(kinds, r.Kind) {
-		r.Kind = llm.Rejected
-	}
-	if r.RetryAfter = min(max(r.RetryAfter, 0), maxRetryAfter); r.Kind != llm.Busy || r.Cancelled {
-		r.RetryAfter = 0 // for nothing else a server asks for time
-	}
-	r.Timing.Queued = min(max(r.Timing.Queued, 0), maxTiming)
-	r.Timing.Served = min(max(r.Timing.Served, 0), maxTiming)
-	r.Usage = plausibleUsage(r.Usage)
-	return r
-}
-
-func plausibleUsage(u task.Usage) task.Usage {
-	return task.Usage{
-		InputTokens: min(max(u.InputTokens, 0), maxTokens), OutputTokens: min(max(u.OutputTokens, 0), maxTokens),
-	}
 }

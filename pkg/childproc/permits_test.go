@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"qq/pkg/childproc/plausible"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/task"
@@ -27,6 +28,7 @@ type gate struct {
 	granted int
 	active  int
 	reports []llm.Report
+	allowed []llm.Allowance
 }
 
 // countedPermit is one of a gate. It is no use to leave it twice.
@@ -45,6 +47,12 @@ func (p countedPermit) Active() {
 	p.g.mu.Lock()
 	defer p.g.mu.Unlock()
 	p.g.active++
+}
+
+func (p countedPermit) Allowed(a llm.Allowance) {
+	p.g.mu.Lock()
+	defer p.g.mu.Unlock()
+	p.g.allowed = append(p.g.allowed, a)
 }
 
 func (p countedPermit) Leave(r llm.Report) {
@@ -85,6 +93,29 @@ func TestEnter(t *testing.T) {
 	assert.Equal(t, 6, active, "hello, two questions, two reports, the result")
 	assert.Equal(t, 1, r.Attempts)
 	assert.False(t, r.Effects)
+}
+
+// TestAllowed: what a server says about further requests gets to the gate before the end of the request.
+func TestAllowed(t *testing.T) {
+	g := &gate{}
+	l := launcher(t, func(c *testConfig) { c.Admit = g.enter })
+	r := l.Launch(t.Context(), job("allowed", ""))
+	assert.Equal(t, "ok", r.Output, r.Err())
+	assert.Equal(t, []llm.Allowance{{Requests: llm.Meter{Limit: 2, Left: 1, Reset: time.Second}}}, g.allowed)
+	assert.Zero(t, g.active, "nothing was answered yet")
+	assert.Equal(t, []llm.Report{{Kind: llm.Quota, RetryAfter: time.Hour}}, g.reports)
+}
+
+// TestPaid: the tokens of requests count even if the child dies or says less.
+func TestPaid(t *testing.T) {
+	for how, status := range map[string]task.Status{"dies": task.NoResult, "lies": task.Completed} {
+		g := &gate{}
+		l := launcher(t, func(c *testConfig) { c.Admit = g.enter })
+		r := l.Launch(t.Context(), job("spender", how))
+		assert.Equal(t, status, r.Status, r.Err())
+		assert.Equal(t, task.Usage{InputTokens: 10, OutputTokens: 14, CachedTokens: 8, Cost: 18, PricedTokens: 24},
+			r.Usage, how)
+	}
 }
 
 // A child of a root that counts no permits gets as many as it likes.
@@ -332,11 +363,11 @@ func TestActivePermits(t *testing.T) {
 
 // Of a report only what can be is believed.
 func TestPlausible(t *testing.T) {
-	assert.Equal(t, callerReport(), plausible(callerReport()))
+	assert.Equal(t, callerReport(), plausible.Report(callerReport()))
 	assert.Equal(t, llm.Report{
 		Kind: llm.Busy, RetryAfter: time.Hour, Usage: task.Usage{InputTokens: 1e9},
 		Timing: llm.Timing{Served: 24 * time.Hour},
-	}, plausible(llm.Report{
+	}, plausible.Report(llm.Report{
 		Kind: llm.Busy, RetryAfter: 1 << 62, Usage: task.Usage{InputTokens: 1 << 62, OutputTokens: -1},
 		Timing: llm.Timing{Queued: -1, Served: 1 << 62},
 	}))
@@ -344,29 +375,29 @@ func TestPlausible(t *testing.T) {
 		assert.Equal(
 			t,
 			llm.Report{Kind: llm.Rejected},
-			plausible(llm.Report{Kind: kind, RetryAfter: 1}),
+			plausible.Report(llm.Report{Kind: kind, RetryAfter: 1}),
 			"no server says so",
 		)
 	}
-	assert.Equal(t, llm.Report{Kind: llm.Server}, plausible(llm.Report{Kind: llm.Server, RetryAfter: 1}),
+	assert.Equal(t, llm.Report{Kind: llm.Server}, plausible.Report(llm.Report{Kind: llm.Server, RetryAfter: 1}),
 		"nobody waits for that")
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) })
-		r := plausible(llm.Report{
+		r := plausible.Report(llm.Report{
 			Kind:       llm.Kind(rapid.SampledFrom([]string{"", "busy", "open", "BUSY", "x"}).Draw(t, "kind")),
 			RetryAfter: d.Draw(t, "after"),
 			Usage:      task.Usage{InputTokens: rapid.Int().Draw(t, "in"), OutputTokens: rapid.Int().Draw(t, "out")},
 			Timing:     llm.Timing{Queued: d.Draw(t, "queued"), Served: d.Draw(t, "served")},
 		})
 		assert.Contains(t, []llm.Kind{"", llm.Busy, llm.Rejected}, r.Kind)
-		assert.True(t, r.RetryAfter >= 0 && r.RetryAfter <= maxRetryAfter)
+		assert.True(t, r.RetryAfter >= 0 && r.RetryAfter <= plausible.RetryAfter)
 		assert.True(
 			t,
 			min(r.Timing.Queued, r.Timing.Served) >= 0 && max(r.Timing.Queued, r.Timing.Served) <= 24*time.Hour,
 		)
 		assert.True(t, min(r.Usage.InputTokens, r.Usage.OutputTokens) >= 0 &&
 			max(r.Usage.InputTokens, r.Usage.OutputTokens) <= 1e9)
-		assert.Equal(t, r, plausible(r))
+		assert.Equal(t, r, plausible.Report(r))
 	})
 }
 
@@ -381,10 +412,10 @@ func TestHoldsAreBounded(t *testing.T) {
 	require.Len(t, g.reports, g.granted)
 	var total time.Duration
 	for _, report := range g.reports {
-		assert.LessOrEqual(t, report.RetryAfter, maxRetryAfter)
+		assert.LessOrEqual(t, report.RetryAfter, plausible.RetryAfter)
 		total += report.RetryAfter
 	}
-	assert.LessOrEqual(t, total, maxKept)
+	assert.LessOrEqual(t, total, plausible.Kept)
 	p := permits{held: map[int64]*held{}}
 	for range 5 {
 		p.held[0] = &held{permit: g.permit(), cancel: func() {}}

@@ -13,6 +13,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/picture"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -119,6 +120,8 @@ type Start struct {
 	Denied []string `json:"denied,omitempty"`
 	// Targets are the files, folders and globs that the task will touch.
 	Targets []string `json:"targets,omitempty"`
+	// Images are files that are shown to the model with the text.
+	Images []picture.Image `json:"images,omitempty"`
 	// References says that the answer must contain references to lines of files.
 	References bool `json:"references,omitempty"`
 	// Permit says that the child may send one request to the model without asking the root. This
@@ -127,8 +130,9 @@ type Start struct {
 	// IdleMS is the time without any activity, in milliseconds, after which the root ends the
 	// child; 0 means no limit. The child reports its activity several times within that time.
 	IdleMS int64 `json:"idle_ms,omitempty"`
-	// Model is the model that runs the task. It is not sent; the root puts it into the result.
-	Model string `json:"-"`
+	// Models are the model that runs the task, and those that answer instead if it cannot be had. They are not sent;
+	// the root puts the one that answered into the result.
+	Models []string `json:"-"`
 	// Setup holds settings that only the application reads, such as those of the model and the
 	// tools.
 	Setup json.RawMessage `json:"setup"`
@@ -138,7 +142,7 @@ type Start struct {
 func (s *Start) add(job task.Job) {
 	s.Protocol, s.ExecutionID, s.Parent, s.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
 	s.Depth, s.IdleMS = job.Depth, job.Idle.Milliseconds()
-	s.ReadOnly, s.Denied, s.Targets = job.ReadOnly, job.Denied, job.Targets
+	s.ReadOnly, s.Denied, s.Targets, s.Images = job.ReadOnly, job.Denied, job.Targets, job.Images
 	s.Dir, s.References, s.Schema = job.Dir, job.RequireFileReferences, job.Schema
 }
 
@@ -185,6 +189,7 @@ type Enter struct {
 	// Again says that the circuit breaker has refused the request before. The root then waits until
 	// the breaker lets the request pass.
 	Again bool `json:"again,omitempty"`
+	Hurry bool `json:"hurry,omitempty"` // see [llm.Hurried]
 }
 
 // Leave gives back the permit with this id, or ends the wait for it. Report is the outcome of the
@@ -200,9 +205,11 @@ func (l Leave) MarshalJSON() ([]byte, error) {
 	r := l.Report
 	kind, err := json.Marshal(string(r.Kind))
 	return fmt.Appendf(nil, `{"id":%d,"report":{"kind":%s,"cancelled":%t,"retry_after":%d,`+
-		`"usage":{"input_tokens":%d,"output_tokens":%d},"timing":{"queued":%d,"served":%d}}}`,
+		`"usage":{"input_tokens":%d,"output_tokens":%d,"cached_tokens":%d,"cost":%s,"priced_tokens":%d},`+
+		`"timing":{"queued":%d,"served":%d}}}`,
 		l.ID, kind, r.Cancelled, r.RetryAfter,
-		r.Usage.InputTokens, r.Usage.OutputTokens, r.Timing.Queued, r.Timing.Served), err
+		r.Usage.InputTokens, r.Usage.OutputTokens, r.Usage.CachedTokens,
+		r.Usage.Cost, r.Usage.PricedTokens, r.Timing.Queued, r.Timing.Served), err
 }
 
 // Active says that the child is active: for example, a token has arrived or a tool runs. The child
@@ -211,6 +218,9 @@ type Active struct {
 	// Permits are the ids of the permits whose requests have received a part of an answer since the
 	// last Active.
 	Permits []int64 `json:"permits,omitempty"`
+	// Allowed is what the server has just said, in a reply to the request of a permit in Permits, about further
+	// requests; nil means nothing.
+	Allowed *llm.Allowance `json:"allowed,omitempty"`
 }
 
 // Wait asks for the results of background children: see [task.Family]. AtMostMS is in milliseconds;
@@ -322,7 +332,8 @@ type Result struct {
 	ChangedFiles []string        `json:"changed_files,omitempty"`
 	Structured   json.RawMessage `json:"structured,omitempty"`
 	Warnings     []string        `json:"warnings,omitempty"`
-	Repeats      int             `json:"repeats,omitempty"` // how many requests to the model were repeated
+	Repeats      int             `json:"repeats,omitempty"`  // how many requests to the model were repeated
+	Fallback     int             `json:"fallback,omitempty"` // which of Start.Models answered
 	// Reads are the calls by which the child read something, if the root asked for them and the
 	// child did nothing else. See readList for nil.
 	Reads readList `json:"reads,omitzero"`

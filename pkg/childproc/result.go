@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/pkg/childproc/plausible"
 	"qq/pkg/childproc/room"
 	"qq/pkg/childproc/stdio"
 	"qq/pkg/proc"
@@ -28,8 +29,11 @@ func (c *child) result() task.Result {
 		status, why = task.Killed, "child was ended by a signal: what it handed back came too late"
 	}
 	r.End(status, why)
+	r.Usage = c.permits.reported() // which is paid, even if the child never said how it ended, or less than that
 	if c.last != nil {
-		r.Usage = plausibleUsage(c.last.Usage)
+		if u := c.last.Usage.Bounded(plausible.MaxTokens); u.Tokens() >= r.Usage.Tokens() {
+			r.Usage = u
+		}
 		c.note(c.last.ChangedFiles)
 		r.Structured, r.Warnings = c.last.Structured, c.last.Warnings
 	}
@@ -50,7 +54,13 @@ func (c *child) result() task.Result {
 		r.ExitCode = exit.Code
 	}
 	c.repeatable(&r)
-	r.Model = c.model
+	if n := len(c.models); n > 0 {
+		at := 0
+		if c.last != nil {
+			at = min(max(c.last.Fallback, 0), n-1)
+		}
+		r.Model, r.Fallback = c.models[at], at
+	}
 	return r
 }
 

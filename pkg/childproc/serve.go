@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"qq/pkg/childproc/heartbeat"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/proc"
@@ -50,7 +51,7 @@ type Conn struct {
 
 	writing   sync.Mutex
 	granted   atomic.Bool
-	heartbeat heartbeat
+	heartbeat heartbeat.Heartbeat
 
 	mu      sync.Mutex
 	asked   int64
@@ -131,6 +132,7 @@ func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (tas
 	frame := Result{
 		Status: res.Status, Error: res.Err(), Usage: res.Usage, Structured: res.Structured,
 		ChangedFiles: res.ChangedFiles, Warnings: res.Warnings, Repeats: max(res.Attempts-1, 0), Reads: res.Reads,
+		Fallback: res.Fallback,
 	}
 	n, err := io.WriteString(out, res.Output)
 	if frame.Bytes = int64(n); err != nil {
@@ -159,7 +161,7 @@ func (c *Conn) run(ctx context.Context, start *Start, in io.Reader, r Runner) ta
 	}
 	job.Task = task.Task{
 		Agent: start.Agent.Name, ReadOnly: start.ReadOnly, Schema: start.Schema, Targets: start.Targets,
-		RequireFileReferences: start.References, Denied: start.Denied, Dir: start.Dir,
+		RequireFileReferences: start.References, Denied: start.Denied, Dir: start.Dir, Images: start.Images,
 	}
 	job.Text, job.Context = llm.SplitContext(string(text))
 	return r.Run(ctx, start, job, c)
@@ -187,7 +189,7 @@ func (c *Conn) Handshake(version string) (*Start, func(context.CancelCauseFunc),
 			return nil, nil, fmt.Errorf(other, f.Start.Protocol, Version)
 		}
 		c.granted.Store(f.Start.Permit)
-		c.heartbeat.begin(f.Start.IdleMS)
+		c.heartbeat.Begin(f.Start.IdleMS)
 		return f.Start, func(cancel context.CancelCauseFunc) {
 			if early != nil {
 				cancel(early.cause())

@@ -3,6 +3,7 @@ package event
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"qq/pkg/task"
@@ -21,6 +22,19 @@ func Start(job task.Job) Event {
 	e := About(job, SubAgentStart)
 	e.Task = job.Brief()
 	return e
+}
+
+// Group emits the start of a batch of total tasks, which a call of the agent of job runs, and returns a function that
+// emits its end. id is that of the batch.
+func (s *Stream) Group(job task.Job, id, call string, total int) (end func(results []task.Result)) {
+	e := About(job, BatchStart)
+	e.BatchID, e.CallID, e.Count = id, call, total
+	s.Emit(e)
+	return func(results []task.Result) {
+		failed := slices.DeleteFunc(slices.Clone(results), func(r task.Result) bool { return r.Success })
+		e.Type, e.FailedTasks = BatchComplete, len(failed)
+		s.Emit(e)
+	}
 }
 
 // NotRecorded is the error in the event of a task that succeeded if its result could not be made

@@ -12,17 +12,30 @@ import (
 // process asks it through the control pipe.
 type Admission interface {
 	// Enter waits until a request to the named model may be sent. The caller must then call Leave
-	// on the Permit. The error is an [*Error] of kind [Open] or [Spent], or the cause of ctx. again
+	// on the Permit. model is its whole name, such as lab:qwen3. The error is an [*Error] of kind
+	// [Open], [Quota] or [Spent], or the cause of ctx. again
 	// says that a circuit breaker has refused the request before: Enter then waits until the
 	// breaker lets it pass, and fails if that is hopeless or if the breaker opens again.
+	//
+	// A request that is [InHurry] and would wait long for the server is refused with an error of kind [Busy].
 	Enter(ctx context.Context, model string, again bool) (Permit, error)
 }
+
+type hurry struct{}
+
+// Hurried returns a context for a request that another model can answer if the server wants no requests for long.
+func Hurried(ctx context.Context) context.Context { return context.WithValue(ctx, hurry{}, true) }
+
+// InHurry reports whether ctx is one of [Hurried].
+func InHurry(ctx context.Context) bool { return ctx.Value(hurry{}) != nil }
 
 // Permit is the right to send one request. Its methods may be called by several
 // goroutines; calls after Leave have no effect.
 type Permit interface {
 	// Active reports that the server has sent something.
 	Active()
+	// Allowed reports what the server has just said about further requests.
+	Allowed(Allowance)
 	// Leave gives the permit back, with the outcome of the request.
 	Leave(Report)
 }

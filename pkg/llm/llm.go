@@ -13,8 +13,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
+	"qq/pkg/picture"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -41,6 +43,8 @@ type Message struct {
 	// CallID and Tool identify the call whose result a ToolRole message is.
 	CallID string `json:"call_id,omitempty"`
 	Tool   string `json:"tool,omitempty"`
+	// Images are shown with the content, by a User or by the result of a tool.
+	Images []picture.Image `json:"images,omitempty"`
 }
 
 // Entry is one message of a transcript, with what is known about it.
@@ -74,6 +78,9 @@ type Request struct {
 type Chunk struct {
 	Text     string
 	Thinking string
+	// Allowed is what the header of the reply says about further requests, in a chunk without text before the answer
+	// or the error; nil if it says nothing.
+	Allowed *Allowance
 }
 
 // Stop says why a model ended its answer.
@@ -89,6 +96,7 @@ const (
 type Response struct {
 	Message Message
 	Usage   task.Usage
+	Written int // tokens of the input that the server has put into its cache, if it says so
 	Stop    Stop
 	Timing  Timing
 }
@@ -107,7 +115,8 @@ type Kind string
 // Kinds of failure.
 const (
 	Unreachable     Kind = "unreachable"      // no connection; temporary
-	Busy            Kind = "busy"             // 429, 502, 503, 504, loading; temporary
+	Busy            Kind = "busy"             // 429, 502, 503, 504, 529, loading; temporary
+	Quota           Kind = "quota"            // what the user may use or has paid for is used up
 	BrokenStream    Kind = "broken_stream"    // the answer broke off; temporary
 	ContextOverflow Kind = "context_overflow" // the prompt does not fit
 	UnknownModel    Kind = "unknown_model"    // the server does not have the model
@@ -119,6 +128,46 @@ const (
 	Spent           Kind = "spent"            // not sent: the budget of tokens is used up
 	TooLong         Kind = "too_long"         // the answer did not end and was cut
 )
+
+// Statuses that are no part of HTTP: Anthropic is overloaded; Cloudflare, which many model servers stand behind, could
+// not reach the server.
+const (
+	overloaded   = 529
+	proxyUnknown = 520
+	proxyTimeout = 524
+)
+
+// KindOf returns the kind of a failure with an HTTP status that is not success.
+func KindOf(status int) Kind {
+	switch {
+	case status == http.StatusPaymentRequired:
+		return Quota
+	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status == http.StatusBadGateway,
+		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout,
+		status == overloaded, status >= proxyUnknown && status <= proxyTimeout:
+		return Busy
+	case status >= 500:
+		return Server
+	}
+	return Rejected
+}
+
+// IsQuota reports whether class, the type or the code of an error object, means that a quota is used up. OpenAI and
+// those who speak its dialect send the status 429 with it, as for requests that come too fast.
+func IsQuota(class string) bool {
+	switch class {
+	case "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
+		"insufficient_balance", "insufficient_credits":
+		return true
+	}
+	return false
+}
+
+// IsOverflow reports whether class, the type or the code of an error object, means that the prompt does not fit into
+// the context: of OpenAI and Groq, of llama.cpp.
+func IsOverflow(class string) bool {
+	return class == "context_length_exceeded" || class == "exceed_context_size_error"
+}
 
 // Error is a failure of a model or its server.
 type Error struct {
@@ -144,12 +193,17 @@ func (e *Error) Passing() bool {
 	return e.Kind == Unreachable || e.Kind == Busy || e.Kind == BrokenStream
 }
 
+// Elsewhere reports whether another model may answer what this one cannot: its server cannot be had now.
+func (e *Error) Elsewhere() bool {
+	return e.Kind == Unreachable || e.Kind == Busy || e.Kind == Open || e.Kind == Quota
+}
+
 func asError(err error) (*Error, bool) { return errors.AsType[*Error](err) }
 
 // TaskStatus returns the status of a task that ends with e.
 func (e *Error) TaskStatus() task.Status {
 	switch e.Kind {
-	case Unreachable, Busy, Open:
+	case Unreachable, Busy, Open, Quota:
 		return task.Unavailable
 	case Spent:
 		return task.Limit

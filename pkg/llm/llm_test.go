@@ -36,3 +36,17 @@ func TestTaskStatus(t *testing.T) {
 		assert.Equal(t, want, (&Error{Kind: kind}).TaskStatus(), kind)
 	}
 }
+
+// TestElsewhere: another model is asked if the server cannot be had, and not if it answered, in whatever way. What
+// passes is sent again.
+func TestElsewhere(t *testing.T) {
+	for kind, want := range map[Kind]struct{ elsewhere, passing bool }{
+		Unreachable: {true, true}, Busy: {true, true}, Open: {true, false}, Quota: {true, false},
+		BrokenStream: {false, true}, ContextOverflow: {}, UnknownModel: {}, Rejected: {}, Misconfigured: {},
+		Unsupported: {}, Server: {}, Spent: {}, TooLong: {}, "": {},
+	} {
+		e := &Error{Kind: kind, Problem: "connection refused, busy, insufficient_quota"}
+		assert.Equal(t, want.elsewhere, e.Elsewhere(), kind)
+		assert.Equal(t, want.passing, e.Passing(), kind)
+	}
+}

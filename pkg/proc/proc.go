@@ -84,6 +84,10 @@ type Command struct {
 	// Terminal starts the program in a new session, with a controlling terminal: that of Stdin or,
 	// if Stdin is nil, that of Stdout.
 	Terminal bool
+	// Joins leaves the program in the process group of this process, and so at the terminal of the person: it can read
+	// there, and Control-C reaches it. Stop and Kill then reach the program alone; what it leaves behind is swept where
+	// the system has subreapers.
+	Joins bool
 	// Expendable is by how many thousandths of the memory the program counts as larger than this process when the
 	// kernel chooses what to kill because memory is short. It has an effect on Linux only.
 	Expendable int
@@ -254,6 +258,9 @@ func (h *Host) fork(path string, c Command) (pid int, f fence, l *leash, err err
 	}
 	for ; ; f++ {
 		attr.Sys = f.attributes(c)
+		if c.Joins {
+			attr.Sys.Setpgid = false
+		}
 		if c.Terminal {
 			attr.Sys.Setsid, attr.Sys.Setctty, attr.Sys.Setpgid = true, true, false
 			if c.Stdin == nil {

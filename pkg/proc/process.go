@@ -88,8 +88,8 @@ func (p *Process) signal(s syscall.Signal) {
 	if p.reaped {
 		return
 	}
-	syscall.Kill(-p.pid, s)
-	if s == syscall.SIGKILL {
+	err := syscall.Kill(-p.pid, s)
+	if s == syscall.SIGKILL || err != nil {
 		syscall.Kill(p.pid, s) // it may have joined another group
 	}
 }

@@ -52,6 +52,24 @@ func TestTerminal(t *testing.T) {
 	})
 }
 
+// A program that joins is in the group of this process. It can be stopped and killed, and this process goes on.
+func TestJoins(t *testing.T) {
+	h := NewHost()
+	defer h.Close()
+	c := helper("world")
+	c.Joins, c.Stdout = true, outputFile(t)
+	assert.Zero(t, enter(t, h, c).Wait().Code)
+	text, err := os.ReadFile(c.Stdout.Name())
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "leads group false session false")
+	for _, end := range []func(*Process){(*Process).Stop, (*Process).Kill} {
+		s, err := h.Start(Command{Path: "/bin/sleep", Args: []string{"sleep", "1000"}, Joins: true, Grace: time.Minute})
+		require.NoError(t, err)
+		end(s)
+		assert.NotZero(t, s.Wait().Signal)
+	}
+}
+
 // A terminal to write to, and nothing to read from it.
 func TestTerminalWithoutInput(t *testing.T) {
 	behindEach(t, func(t *testing.T, h *Host) {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"strings"
 
 	"qq/pkg/llm"
@@ -63,6 +64,9 @@ func (st *Store) Open(c Choice, h Header, user User) (*Keeping, error) {
 		user.Say("session %s: %s", s.ID(), d)
 	}
 	t.History, t.session, t.ID = past.Messages(), s, s.ID()
+	for _, lost := range recall(t.History) {
+		t.warn(errors.New(lost))
+	}
 	return t, nil
 }
 

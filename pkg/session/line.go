@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"qq/pkg/llm"
+	"qq/pkg/task"
 )
 
 // line is a JSON object under construction. encoding/json analyses a struct on first use, which costs a child more
@@ -70,6 +71,7 @@ func (l *line) entry(e llm.Entry) {
 		l.field(c.ID != "", "id", c.ID)
 		l.field(true, "name", c.Name)
 		l.field(true, "arguments", c.Arguments)
+		l.field(c.Signature != "", "signature", c.Signature)
 		l.WriteByte('}')
 	}
 	if len(e.Calls) > 0 {
@@ -77,10 +79,14 @@ func (l *line) entry(e llm.Entry) {
 	}
 	l.field(e.CallID != "", "call_id", e.CallID)
 	l.field(e.Tool != "", "tool", e.Tool)
-	if u := e.Usage; u.InputTokens != 0 || u.OutputTokens != 0 {
+	l.field(len(e.Images) > 0, "images", e.Images)
+	if u := e.Usage; u != (task.Usage{}) {
 		l.WriteString(`,"usage":{`)
 		l.field(true, "input_tokens", u.InputTokens)
 		l.field(true, "output_tokens", u.OutputTokens)
+		l.field(u.CachedTokens != 0, "cached_tokens", u.CachedTokens)
+		l.field(u.Cost != 0, "cost", u.Cost)
+		l.field(u.PricedTokens != 0, "priced_tokens", u.PricedTokens)
 		l.WriteByte('}')
 	}
 	l.field(!e.Started.IsZero(), "started", e.Started)

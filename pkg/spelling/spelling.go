@@ -8,13 +8,17 @@ import "strings"
 const maxWord = 64
 
 // Nearest returns the one of known that word probably means: the one that differs from it in the fewest letters, if
-// these are one, or at most about a third of its letters and three. It returns "" if there is none, and for a word of
-// one letter. Case does not count.
+// these are one, or at most about a third of its letters and three. It returns "" if there is none, for a word of
+// one letter, and where both have two: "no" does not mean "on". Case does not count.
 func Nearest(word string, known []string) string {
 	best, least := "", 4
 	for _, k := range known {
 		short := min(len(word), len(k))
-		if d := Distance(word, k); d < least && d <= max(1, (short+1)/3) && (d == 0 || short > 1) {
+		d := Distance(word, k)
+		if d > 0 && (short < 2 || len(word)+len(k) <= 4) {
+			continue
+		}
+		if d < least && d <= max(1, (short+1)/3) {
 			best, least = k, d
 		}
 	}

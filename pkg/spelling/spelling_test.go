@@ -29,6 +29,9 @@ func TestNearest(t *testing.T) {
 	} {
 		assert.Equal(t, want, Nearest(word, flags), word)
 	}
+	for word, want := range map[string]string{"no": "", "of": "off", "ON": "on", "onn": "on"} {
+		assert.Equal(t, want, Nearest(word, []string{"on", "off"}), word)
+	}
 }
 
 func FuzzDistance(f *testing.F) {

@@ -1,9 +1,11 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -245,14 +247,48 @@ func (f *feeder) take() {
 	f.ahead = append(f.ahead, queued{x: x, queuedAt: time.Now()})
 }
 
-// turn takes a slot for the first task in ahead, as slot does, when the Pace of the batch lets that task start. Others
-// may use the slot before.
+// maxPassed is how many tasks are passed over while their servers keep requests waiting.
+const maxPassed = 1000
+
+// choose puts the first task in front that need not wait for its server, and returns how long to wait if there is none.
+func (f *feeder) choose() (wait time.Duration) {
+	for k := 0; k < maxPassed; k++ {
+		for k == len(f.ahead) && !f.done && !f.undeliverable() {
+			f.take()
+		}
+		if k == len(f.ahead) {
+			break
+		}
+		first := f.ahead[k]
+		ready := f.ready(first)
+		if ready <= 0 {
+			f.ahead = slices.Insert(slices.Delete(f.ahead, k, k+1), 0, first)
+			return 0
+		}
+		wait = min(ready, cmp.Or(wait, ready), time.Second) // the server may change before
+	}
+	return wait
+}
+
+// ready returns how long a task that waits for a slot should wait for its server.
+func (f *feeder) ready(r queued) time.Duration {
+	if f.byAgent || f.from.s.cfg.Gate == nil || r.x.ctx.Err() != nil {
+		return 0
+	}
+	return f.from.s.cfg.Gate.Ready(r.x.job.Task)
+}
+
+// turn takes a slot for the first task that need not wait for its server, as slot does, when the Pace of the batch lets
+// that task start. It puts that task in front. Others may use the slot before.
 func (f *feeder) turn() error {
 	for {
-		if err := f.slot(); err != nil || f.Pace == nil {
+		if err := f.slot(); err != nil {
 			return err
 		}
-		wait := f.Pace.Next()
+		wait := f.choose()
+		if wait <= 0 && f.Pace != nil {
+			wait = f.Pace.Next()
+		}
 		if wait <= 0 {
 			return nil
 		}
@@ -270,14 +306,19 @@ func (f *feeder) turn() error {
 // or that no task may start any more.
 func (f *feeder) slot() error {
 	s, first := f.from.s, f.ahead[0].x
-	for k := 0; f.starting.Err() == nil && first.ctx.Err() == nil; k++ {
+	for k, passed := 0, 0; f.starting.Err() == nil && first.ctx.Err() == nil; k++ {
 		if s.slots.Try() {
 			return nil
 		}
-		if k == len(f.ahead) && !f.done && k < s.lead {
+		if k == len(f.ahead) && !f.done && k-passed < s.lead && passed < maxPassed {
 			f.take()
 		}
-		if k >= len(f.ahead) || !f.ahead[k].stage(s) {
+		if k >= len(f.ahead) {
+			break
+		}
+		if f.ready(f.ahead[k]) > 0 {
+			passed++
+		} else if !f.ahead[k].stage(s) {
 			break
 		}
 	}
@@ -385,20 +426,9 @@ func (b *batch) notStarted(ctx context.Context, x *execution) task.Result {
 			return *r
 		}
 	}
-	why, halted := "not started: ", b.Halt.Reason()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case ctx.Err() != nil:
-		why += context.Cause(ctx).Error()
-	case halted != nil:
-		why += halted.Error()
-	case b.broken != nil:
-		why += b.broken.Error()
-	default:
-		why += "stopped"
-	}
-	return x.job.Ended(task.Cancelled, why)
+	return x.job.Ended(task.Cancelled, halt.NotStarted(context.Cause(ctx), b.Halt.Reason(), b.broken))
 }
 
 func (b *batch) undeliverable() bool {

@@ -247,7 +247,11 @@ func (x *execution) repeats(r *task.Result, wait time.Duration) bool {
 	case x.zero(), r.Hindered:
 		return false // its process is this one, or the machine starts none
 	case r.Status == task.Unavailable && ok && p.waitsForServer():
-		if r.Effects && !x.job.Idempotent || p.refusal(x.job.Task) != nil {
+		refused := p.refusal(x.job.Task)
+		if refused != nil && refused.Status == task.Cancelled {
+			r.End(refused.Status, r.Err())
+		}
+		if r.Effects && !x.job.Idempotent || refused != nil {
 			return false
 		}
 	case !attempts.Died(r.Status):
@@ -331,17 +335,5 @@ func (x *execution) sign(r *task.Result) {
 	r.ExecutionID, r.ParentExecutionID, r.BatchID = job.ExecutionID, job.Parent, job.BatchID
 }
 
-// settle sets the status and the error of r to the reason why ctx was cancelled. It leaves r as it
-// is if ctx is not done or if the job completed in time. A job that was cancelled because its
-// parent was idle counts as cancelled, not as idle.
-func (x *execution) settle(ctx context.Context, r *task.Result) {
-	if ctx.Err() == nil || r.Status == task.Completed {
-		return
-	}
-	cause := context.Cause(ctx)
-	if task.StatusOf(cause) == task.Idle && cause != error(x.idleOut) { // it was not idle itself
-		r.End(task.Cancelled, "ended with its parent: "+cause.Error())
-		return
-	}
-	r.Stop(cause)
-}
+// settle sets the status and the error of r to the reason why ctx was cancelled, see [attempts.Settle].
+func (x *execution) settle(ctx context.Context, r *task.Result) { attempts.Settle(ctx, r, x.idleOut) }

@@ -23,7 +23,7 @@ func (h *handle) grant(ctx context.Context, t task.Task) (task.Task, *task.Resul
 	}
 	if t.Part {
 		t = c.Part(t, h.s.agents, h.isZero())
-		if !h.countPart() {
+		if !h.isZero() && !h.parts.Take() {
 			return refuse(task.Limit, fmt.Sprintf("%s has had %d parts of texts summarised, which is the most",
 				h.agent.Name, MaxParts))
 		}
@@ -41,24 +41,8 @@ func (h *handle) grant(ctx context.Context, t task.Task) (task.Task, *task.Resul
 	return t, nil
 }
 
-// MaxParts is how many parts of documents one child may have summarized. Parts do not count towards
-// the limits on children, and an agent that may not delegate may have parts summarized too.
-const MaxParts = 5000
-
-// countPart counts a part of a document and reports whether it may be summarized. For job zero
-// there is no limit.
-func (h *handle) countPart() bool {
-	if h.isZero() {
-		return true
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.parts == MaxParts {
-		return false
-	}
-	h.parts++
-	return true
-}
+// MaxParts is how many parts of documents one child may have summarized, see [ceiling.Parts].
+const MaxParts = ceiling.MaxParts
 
 // isZero reports whether the agent is that of job zero. It runs in this process, so its requests are
 // what the code of this process sent.

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/changes"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/tally"
@@ -42,9 +42,7 @@ type handle struct {
 	changed    changes.Files // by the agent or its descendants
 	tally      tally.Tally   // of the tasks that it hands on and waits for
 	phases     event.Phases  // what it does, for those who watch it
-
-	mu    sync.Mutex
-	parts int // how many parts of documents were summarized for it
+	parts      ceiling.Parts // of documents that were summarized for it
 }
 
 var _ Parent = (*handle)(nil)
@@ -109,7 +107,8 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 	h.dispatched(allowed...)
 	group, end := "", func([]task.Result) {}
 	if call := tool.CallOf(ctx); call.Name == parallelTool {
-		group, end = h.group(call.ID, len(tasks))
+		group = h.s.cfg.NewID()
+		end = h.s.cfg.Events.Group(h.job, group, call.ID, len(tasks))
 	}
 	for k, r := range h.delegate(ctx, allowed, group) {
 		r.Index = at[k]
@@ -126,15 +125,21 @@ const longWait = time.Second
 // pause, and so do the run clocks of its ancestors that wait for it.
 func (h *handle) Enter(ctx context.Context, model string, again bool) (p llm.Permit, err error) {
 	if h.s.cfg.Gate == nil {
-		return activePermit{freePermit{}, h}, nil
+		return freePermit{h}, nil
 	}
 	enter := func() { p, err = h.s.cfg.Gate.Enter(ctx, model, again, h) }
+	watch := h.exec.loan.Watch(h)
 	h.queue(func() { h.phases.Wait("for the model server", longWait, enter) })
+	watch.Stop()
 	if err != nil {
 		return nil, err
 	}
-	return activePermit{p, h}, nil
+	return h.sending(p), nil
 }
+
+// Keeps implements [limits.Keeper]: while the server of the agent keeps its requests waiting, jobs that need another
+// server can use its slot.
+func (h *handle) Keeps() bool { return h.s.cfg.Gate.Ready(h.job.Task) > 0 }
 
 // First returns a permit for the first request of the agent if one is free now, and nil otherwise.
 // A launcher can pass the permit to the process of the agent, which then need not ask for one.
@@ -142,31 +147,42 @@ func (h *handle) First() llm.Permit {
 	if h.s.cfg.Gate == nil {
 		return nil
 	}
-	p := h.s.cfg.Gate.First(h.job.Task, h)
-	if p == nil {
-		return nil
+	if p := h.s.cfg.Gate.First(h.job.Task, h); p != nil {
+		return h.sending(p)
 	}
-	return activePermit{p, h}
+	return nil
 }
+
+// sending returns the permit p for a request that is sent now. While the server is silent, jobs that need another one
+// can use the slot of the agent.
+func (h *handle) sending(p llm.Permit) llm.Permit { return activePermit{p, h, h.exec.loan.Watch(h)} }
 
 // activePermit is a permit that also counts each sign of activity from the server as activity of
 // the agent.
 type activePermit struct {
 	llm.Permit
-	h *handle
+	h     *handle
+	watch *limits.Watch
 }
 
 // Active implements [llm.Permit].
 func (p activePermit) Active() {
+	p.watch.Stop()
 	p.h.Active()
 	p.Permit.Active()
 }
 
-// freePermit is the permit for any request if the supervisor has no Gate.
-type freePermit struct{}
+// Leave implements [llm.Permit].
+func (p activePermit) Leave(r llm.Report) {
+	p.watch.Stop()
+	p.Permit.Leave(r)
+}
 
-func (freePermit) Active()          {}
-func (freePermit) Leave(llm.Report) {}
+// freePermit is the permit for any request if the supervisor has no Gate.
+type freePermit struct{ *handle }
+
+func (freePermit) Allowed(llm.Allowance) {}
+func (freePermit) Leave(llm.Report)      {}
 
 // Behind implements [Waiter]. It does not count the last d as run time of the agent, because a
 // request of the agent waited behind others at the server.
@@ -180,7 +196,7 @@ func (h *handle) Behind(d time.Duration) {
 func (h *handle) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	switch {
 	case h.gone.Load():
-		return tool.Decision{Reason: errGone.Error()}
+		return tool.Decision{Reason: "the child is gone"}
 	case !h.agent.Allows(in.Tool):
 		return tool.Decision{Reason: "the definition of " + h.agent.Name + " does not give it this tool"}
 	}
@@ -247,11 +263,7 @@ func (h *handle) Send(_ context.Context, to, text string) error {
 		from := fmt.Sprintf("child %s (%s)", h.job.ExecutionID, h.agent.Name)
 		return p.exec.mail.Put("[message from your " + from + "]\n" + text)
 	}
-	box := h.s.jobs.Mailbox(to, h.job.ExecutionID)
-	if box == nil {
-		return fmt.Errorf("no child %s of this agent is queued or running", to)
-	}
-	return box.Put("[message from your parent]\n" + text)
+	return h.s.jobs.Tell(to, h.job.ExecutionID, "[message from your parent]\n"+text)
 }
 
 // Spawn implements [task.Family]. The error is a [tool.RefusedError] if the agent may not start
@@ -356,24 +368,17 @@ func (h *handle) Active() {
 	}
 }
 
-// margin returns how much of the time left a parent reserves to use the results of its children: a
-// tenth, at most 5 seconds.
-func margin(left time.Duration) time.Duration { return min(left/10, 5*time.Second) }
-
 // allowance returns the limit of the run clock of a child that starts now: run, or less. whole is the
 // time after which the child must have ended even if its clock was paused. Both leave the parent a
 // margin before its own end.
 func (h *handle) allowance(run limits.Time, now time.Time) (clock, whole limits.Time) {
-	rest := func(of limits.Time, left time.Duration) limits.Time {
-		return of.Rest(max(left-margin(left), time.Nanosecond))
-	}
 	if h.exec != nil && !h.isZero() {
 		if left, bounded := h.exec.clock.Left(); bounded {
-			run = run.Lower(rest(h.exec.limit, left))
+			run = run.Lower(h.exec.limit.Share(left))
 		}
 	}
 	if !h.latest.IsZero() {
-		whole = rest(h.s.cfg.Limits.TimeoutBy.Limit(0, 0, ""), h.latest.Sub(now))
+		whole = h.s.cfg.Limits.TimeoutBy.Limit(0, 0, "").Share(h.latest.Sub(now))
 	}
 	return run.Lower(whole), whole
 }

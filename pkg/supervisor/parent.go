@@ -59,6 +59,9 @@ type Gate interface {
 	Enter(ctx context.Context, model string, again bool, who Waiter) (llm.Permit, error)
 	// First returns a permit for the first request of t if one is free now, and nil otherwise.
 	First(t task.Task, who Waiter) llm.Permit
+	// Ready returns how long t, if it has not started, should wait before this is asked again, because its server keeps
+	// requests waiting and tasks that need another one can do without; 0 means that t may start.
+	Ready(t task.Task) time.Duration
 	// Refusal returns the reason why a request for t would be refused now and for some time, or nil
 	// if it would not.
 	Refusal(t task.Task) error

@@ -48,6 +48,7 @@ import (
 
 	"qq/pkg/agents"
 	"qq/pkg/event"
+	"qq/pkg/llm"
 	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
@@ -278,11 +279,10 @@ func (s *Supervisor) refusal(t task.Task) *task.Result {
 		return nil
 	}
 	r := t.Normalized().Fail(err)
-	if r.Status == task.Failed {
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Quota { // it runs when the batch is continued
+		r.End(task.Cancelled, "not started: "+err.Error())
+	} else if r.Status == task.Failed {
 		r.End(task.Unavailable, err.Error())
 	}
 	return &r
 }
-
-// errGone is the reason for which a call of a job that has ended is refused.
-var errGone = errors.New("the child is gone")

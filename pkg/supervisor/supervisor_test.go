@@ -155,6 +155,7 @@ type gate func(task.Task) error
 
 func (g gate) Enter(context.Context, string, bool, Waiter) (llm.Permit, error) { return nil, nil }
 func (g gate) First(task.Task, Waiter) llm.Permit                              { return nil }
+func (gate) Ready(task.Task) time.Duration                                     { return 0 }
 func (g gate) Refusal(t task.Task) error                                       { return g(t) }
 
 // collect runs a batch and returns the results with the time of each delivery.

@@ -1,8 +1,6 @@
 package supervisor
 
 import (
-	"slices"
-
 	"qq/pkg/event"
 	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/task"
@@ -64,20 +62,5 @@ func (h *handle) dispatched(tasks ...task.Task) {
 	if h.s.cfg.Log == nil {
 		return
 	}
-	if n, lines, ok := h.tally.Parallel(ceiling.Lines(tasks)); ok {
-		h.s.cfg.Log.Dispatched(task.ShortID(h.job.ExecutionID), n, lines)
-	}
-}
-
-// group emits the start of a batch of total tasks, which a call of the agent runs, and returns its
-// id and a function that emits its end.
-func (h *handle) group(call string, total int) (id string, end func(results []task.Result)) {
-	e := event.About(h.job, event.BatchStart)
-	e.BatchID, e.CallID, e.Count = h.s.cfg.NewID(), call, total
-	h.s.cfg.Events.Emit(e)
-	return e.BatchID, func(results []task.Result) {
-		failed := slices.DeleteFunc(slices.Clone(results), func(r task.Result) bool { return r.Success })
-		e.Type, e.FailedTasks = event.BatchComplete, len(failed)
-		h.s.cfg.Events.Emit(e)
-	}
+	h.tally.Log(h.s.cfg.Log, task.ShortID(h.job.ExecutionID), ceiling.Lines(tasks))
 }

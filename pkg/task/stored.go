@@ -8,12 +8,14 @@ type Stored struct {
 	Effects    bool   `json:"effects,omitempty"`
 	Unrecorded bool   `json:"unrecorded,omitempty"`
 	Hindered   bool   `json:"hindered,omitempty"`
+	Fallback   int    `json:"fallback,omitempty"`
 	Reads      []Read `json:"reads"` // nil means not known; empty means that nothing was read
 }
 
 // Store returns r in the form in which it is stored, without its output.
 func Store(r Result) Stored {
 	s := Stored{Result: r, Effects: r.Effects, Unrecorded: r.Unrecorded, Hindered: r.Hindered, Reads: r.Reads}
+	s.Fallback = r.Fallback
 	s.Output = ""
 	return s
 }
@@ -22,6 +24,6 @@ func Store(r Result) Stored {
 func (s Stored) Restored(output string) Result {
 	r := s.Result
 	r.Output, r.Effects, r.Unrecorded, r.Reads = output, s.Effects, s.Unrecorded, s.Reads
-	r.Hindered = s.Hindered
+	r.Hindered, r.Fallback = s.Hindered, s.Fallback
 	return r
 }

@@ -18,6 +18,9 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"qq/pkg/money"
+	"qq/pkg/picture"
 )
 
 // DefaultAgent is the name of the agent for a task that names none.
@@ -65,6 +68,9 @@ type Task struct {
 	Input string `json:"-"`
 	// OtherFiles are more files for which the task was made. Only qq batch -n sets it.
 	OtherFiles []string `json:"other_files,omitempty"`
+	// Images are shown to the model with the text. Without data, they are files of the working directory, which the
+	// agent reads. Only qq itself sets them.
+	Images []picture.Image `json:"images,omitempty"`
 	// Slots are the offsets in Text of each {%}, which becomes a number when the task starts: the lowest
 	// that no other running task of the batch has. Only qq batch sets it.
 	Slots []int `json:"slots,omitempty"`
@@ -115,6 +121,8 @@ func (t Task) Validate() error {
 		return errors.New("task is not valid UTF-8")
 	case strings.ContainsRune(t.Text, 0):
 		return errors.New("task contains a NUL character")
+	case len(t.Images) > picture.MaxCount:
+		return fmt.Errorf("task has %d images, at most %d", len(t.Images), picture.MaxCount)
 	case t.Timeout < 0:
 		return fmt.Errorf("timeout is %v: use seconds above 0", t.Timeout)
 	case !(t.Timeout <= maxTimeout): // also true for NaN
@@ -133,13 +141,40 @@ func (t Task) Deadline(limit time.Duration) time.Duration {
 
 // Usage is how many tokens were sent to a model and received from it.
 type Usage struct {
-	InputTokens  int `json:"input_tokens"`
+	InputTokens  int `json:"input_tokens"` // CachedTokens included
 	OutputTokens int `json:"output_tokens"`
+	CachedTokens int `json:"cached_tokens,omitempty"` // those of the input that the server had in its cache
+	// Cost is what the tokens cost of which the price is known, and PricedTokens is how many these are, of input and
+	// output together. So a cost is not known without any, and without some it is the least.
+	Cost         money.Amount `json:"cost,omitempty"`
+	PricedTokens int          `json:"priced_tokens,omitempty"`
+}
+
+// Tokens returns the sum of input and output.
+func (u Usage) Tokens() int { return u.InputTokens + u.OutputTokens }
+
+// At returns u with what it costs at the price p. written is how many tokens of the input the server put into
+// its cache.
+func (u Usage) At(p money.Price, written int) Usage {
+	u.PricedTokens = u.Tokens()
+	u.Cost = p.Of(money.Tokens{In: u.InputTokens, Out: u.OutputTokens, Cached: u.CachedTokens, Written: written})
+	return u
+}
+
+// Bounded returns u with each value from 0 to most. What contradicts others is cut off.
+func (u Usage) Bounded(most int) Usage {
+	u.InputTokens, u.OutputTokens = min(max(u.InputTokens, 0), most), min(max(u.OutputTokens, 0), most)
+	u.CachedTokens = min(max(u.CachedTokens, 0), u.InputTokens)
+	u.Cost, u.PricedTokens = u.Cost.Bounded(), min(max(u.PricedTokens, 0), u.Tokens())
+	return u
 }
 
 // Add returns the sum of u and v.
 func (u Usage) Add(v Usage) Usage {
-	return Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens}
+	return Usage{
+		u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.CachedTokens + v.CachedTokens,
+		u.Cost.Add(v.Cost), u.PricedTokens + v.PricedTokens,
+	}
 }
 
 // Result is the outcome of one task.
@@ -172,6 +207,8 @@ type Result struct {
 	Cached bool `json:"cached,omitempty"`
 	// Warnings are problems that did not make the task fail.
 	Warnings []string `json:"warnings,omitempty"`
+	// Fallback is how many models could not be had before the one that answered; see Model.
+	Fallback int `json:"-"`
 	// Effects says that the task or one of its descendants may have had side effects, such as a
 	// write or a command.
 	Effects bool `json:"-"`

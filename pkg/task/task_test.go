@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"qq/pkg/money"
 )
 
 func TestShorten(t *testing.T) {
@@ -100,7 +102,29 @@ func TestDeadline(t *testing.T) {
 }
 
 func TestUsageAdd(t *testing.T) {
-	assert.Equal(t, Usage{4, 6}, Usage{1, 2}.Add(Usage{3, 4}))
+	assert.Equal(t, Usage{4, 6, 8, 10, 12}, Usage{1, 2, 3, 4, 5}.Add(Usage{3, 4, 5, 6, 7}))
+}
+
+// TestUsageBounded: what does not fit together is cut off.
+func TestUsageBounded(t *testing.T) {
+	assert.Equal(t, Usage{}, Usage{-1, -2, -3, -4, -5}.Bounded(10))
+	assert.Equal(t, Usage{10, 10, 10, money.Most, 20}, Usage{11, 12, 13, money.Most + 1, 30}.Bounded(10))
+	assert.Equal(t, Usage{5, 6, 5, 7, 8}, Usage{5, 6, 9, 7, 8}.Bounded(10))
+}
+
+// TestUsageAt: with a price the cost of all tokens is known.
+func TestUsageAt(t *testing.T) {
+	price := money.Price{In: 1000, Out: 2000, Cached: 500, Written: 1250} // for a token 1, 2, 0.5 and 1.25 billionths
+	assert.Equal(t, Usage{10, 3, 4, 6 + 2 + 6, 13}, Usage{10, 3, 4, 0, 0}.At(price, 0))
+	assert.Equal(t, Usage{10, 3, 4, 7 + 2 + 6, 13}, Usage{10, 3, 4, 0, 0}.At(price, 4), "1 more")
+	assert.Equal(t, Usage{}, Usage{}.At(price, 5))
+	text, err := json.Marshal(Usage{10, 3, 4, 14, 13})
+	require.NoError(t, err)
+	assert.Equal(t, `{"input_tokens":10,"output_tokens":3,"cached_tokens":4,"cost":0.000000014,"priced_tokens":13}`,
+		string(text))
+	text, err = json.Marshal(Usage{InputTokens: 1})
+	require.NoError(t, err)
+	assert.Equal(t, `{"input_tokens":1,"output_tokens":0}`, string(text), "what is not known is left out")
 }
 
 // ends is every end that there is, with its exit code.

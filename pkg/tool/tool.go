@@ -16,6 +16,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"qq/pkg/picture"
 )
 
 // Effect is what kind of change a call can make.
@@ -44,6 +46,9 @@ type Call struct {
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
+	// Signature is what the server wants back with the call in the next request: the thought signature of Gemini, the
+	// thinking of Anthropic as JSON; empty for most.
+	Signature string `json:"signature,omitempty"`
 }
 
 // maxID is how many bytes the id of a call has at most.
@@ -73,6 +78,8 @@ func CallOf(ctx context.Context) Call {
 type Result struct {
 	Content string
 	Failed  bool
+	// Images are shown to the model with Content.
+	Images []picture.Image
 	// Footer is the last line that the model reads, such as what the call cost. It is no part of Content:
 	// calls that differ in it alone had the same result.
 	Footer string

@@ -21,6 +21,8 @@ func hostileCheckouts() []attack {
 		"OLLAMA_HOST":       "OLLAMA_HOST=%s",
 		"the proxies":       "HTTP_PROXY=%s\nhttp_proxy=%[1]s\nALL_PROXY=%[1]s\nHTTPS_PROXY=%[1]s\nNO_PROXY=",
 		"the search engine": "QQ_SEARCH=%s",
+		"a model server":    "QQ_SERVER_evil='openai %s'\nQQ_MODEL=evil:m\nQQ_ALIAS_auto2=evil:m",
+		"a key command":     "QQ_SERVER_evil='ollama %s key_cmd=curl -s %[1]s'\nQQ_MODEL=evil:stand-in",
 		"the collector":     "OTEL_EXPORTER_OTLP_ENDPOINT=%s",
 	}
 	var list []attack

@@ -169,6 +169,10 @@ more    3.00 ms  2.00 ms                   +1.00 ms, no limit
 absent                                     not installed
 `, body)
 	assert.NoError(t, table(io.Discard, lines, true), "the figures of a quick run mean little")
+	heavy := []line{more("heap", 12<<10, 1<<10, 1<<10, 10, "KiB")}
+	assert.Error(t, table(io.Discard, heavy, true), "and so is the heap of a start")
+	assert.NoError(t, table(io.Discard, []line{more("size", 22_600_000, 22_130_850, 1e6, 0.5, "MB")}, false))
+	assert.Error(t, table(io.Discard, []line{more("size", 22_640_000, 22_130_850, 1e6, 0.5, "MB")}, false))
 	many := []line{{what: "tokens", value: 801, limit: 800, unit: "tokens"}}
 	assert.Error(t, table(io.Discard, many, true), "but tokens are counted")
 }
@@ -219,4 +223,23 @@ func TestLarge(t *testing.T) {
 	for _, place := range []string{"line 40000 of a file", "line 40590 of a file"} {
 		assert.Equal(t, 1, strings.Count(text, place), place)
 	}
+}
+
+// TestHeapIn: all packages count, and no trace is an error.
+func TestHeapIn(t *testing.T) {
+	n, err := heapIn([]byte("init internal/a @0.1 ms, 0.2 ms clock, 100 bytes, 2 allocs\nqq 1\n" +
+		"init qq/b @1.5 ms, 0 ms clock, 28 bytes, 1 allocs\n"))
+	require.NoError(t, err)
+	assert.Equal(t, int64(128), n)
+	_, err = heapIn([]byte("qq 1\n"))
+	assert.Error(t, err)
+}
+
+// TestFaults: the pages that a process touches are counted, and the fewest of some runs are taken.
+func TestFaults(t *testing.T) {
+	c := command{program: "/bin/sh", args: []string{"-c", ":"}, dir: t.TempDir()}
+	u, err := c.run(t.Context())
+	require.NoError(t, err)
+	assert.Positive(t, u.faults)
+	assert.Equal(t, int64(7), fewest([]used{{faults: 9}, {faults: 7}, {faults: 8}}))
 }

@@ -40,6 +40,7 @@ type used struct {
 	// rootPeak is the largest resident memory of the process itself; it is sampled only if the
 	// command asks for it.
 	rootPeak size
+	faults   int64 // pages that the process touched for the first time and that were not read from the disk
 }
 
 // command is a process to measure.
@@ -114,7 +115,7 @@ func (p *process) wait() (used, error) {
 	s := p.cmd.ProcessState
 	u.cpu = s.UserTime() + s.SystemTime()
 	if r, ok := s.SysUsage().(*syscall.Rusage); ok {
-		u.maxRSS = size(r.Maxrss) << 10
+		u.maxRSS, u.faults = size(r.Maxrss)<<10, r.Minflt
 	}
 	return u, nil
 }

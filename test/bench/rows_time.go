@@ -20,26 +20,6 @@ func perTask(n int, figure func(used) time.Duration) func(used) time.Duration {
 	return func(u used) time.Duration { return figure(u) / time.Duration(n) }
 }
 
-// measureStart measures what every command costs before it does anything.
-func measureStart(ctx context.Context, b *bench) ([]line, error) {
-	dir, env, done, err := b.home()
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	us, err := b.interleave(b.pick(100, 10),
-		func() (used, error) {
-			return command{program: b.bin["qq"], args: []string{"version"}, dir: dir, env: env}.run(ctx)
-		},
-		func() (used, error) { return command{program: b.bin["hello"], dir: dir, env: env}.run(ctx) },
-	)
-	if err != nil {
-		return nil, err
-	}
-	const what = "start of qq version: CPU, against a Go hello world"
-	return []line{ratio(what, column(us[0], cpu), column(us[1], cpu), 2.2, milliseconds)}, nil
-}
-
 // measurePrompt measures one question to a model that answers at once.
 func measurePrompt(ctx context.Context, b *bench) ([]line, error) {
 	dir, env, done, err := b.home()

@@ -85,7 +85,7 @@ func (k *killed) play(round int) error {
 	if err != nil {
 		return err
 	}
-	k.s.row.played, k.s.row.exit, k.s.row.requests = true, e.code, k.s.server.Count("/api/chat")
+	k.s.row.played, k.s.row.exit, k.s.row.requests = true, e.code, k.s.server.Asked()
 	k.s.expect(e.code == 0, "%s: the last run: exit code %d: %.500s", k.name, e.code, e.stderr)
 	return k.compare(want, got)
 }

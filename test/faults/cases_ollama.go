@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,11 +61,12 @@ func (o *real) restart() error {
 func (o *real) requests() int {
 	b, err := os.ReadFile(o.Log)
 	o.s.expect(err == nil, "the log of the server: %v", err)
-	return o.old + strings.Count(string(b), `"/api/chat"`)
+	path := map[string]string{"": "/api/chat", openAI: "/v1/chat/completions", anthropic: "/v1/messages"}[o.s.dialect]
+	return o.old + strings.Count(string(b), strconv.Quote(path))
 }
 
 // here returns the environment that makes qq use the real server.
-func (o *real) here() []string { return []string{"OLLAMA_HOST=" + o.URL.Host} }
+func (o *real) here() []string { return []string{o.s.setting(o.URL.Host)} }
 
 // poems returns a batch of n tasks for the model.
 func (o *real) poems(n, jobs int) (batch, error) {
@@ -83,7 +85,7 @@ func ollamaWrongModel(s *stage) error {
 		return err
 	}
 	s.env = append(s.env, o.here()...)
-	p, err := s.start(o.here(), "--model", "ollama:nope", "--json", "Say something.")
+	p, err := s.start(o.here(), "--model", s.model("nope"), "--json", "Say something.")
 	if err != nil {
 		return err
 	}
@@ -95,8 +97,11 @@ func ollamaWrongModel(s *stage) error {
 	s.row.status = "usage"
 	s.expect(e.code == 2, "exit code %d, expected 2: %.500q", e.code, e.stderr)
 	s.expect(strings.Contains(e.stdout, `"status":"usage"`), "stdout %.500q, expected the status usage", e.stdout)
-	s.expect(strings.Contains(e.stderr, "ollama pull nope"), "stderr does not say how to get the model: %.500q",
-		e.stderr)
+	hint := "ollama pull nope"
+	if s.dialect != "" { // the server may be another one
+		hint = "the server has: lab:m:latest"
+	}
+	s.expect(strings.Contains(e.stderr, hint), "stderr does not say what to do: %.500q", e.stderr)
 	s.expect(s.row.requests <= 1, "%d chats, expected at most 1", s.row.requests)
 	return nil
 }

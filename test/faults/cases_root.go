@@ -122,7 +122,7 @@ func (g *saga) killAt(requests int, later time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := p.asked(g.s.server.Count("/api/chat") + requests); err != nil {
+	if err := p.asked(g.s.server.Asked() + requests); err != nil {
 		return err
 	}
 	<-time.After(later)
@@ -159,14 +159,14 @@ func (g *saga) finish() error {
 	}
 	s.expect(string(b) == g.want, "the output (%d bytes) is not that of an undisturbed run (%d bytes)", len(b),
 		len(g.want))
-	took, requests := time.Since(g.started), s.server.Count("/api/chat")
+	took, requests := time.Since(g.started), s.server.Asked()
 	again, list, err := s.batch(batch{tasks: g.tasks, model: "echo5", jobs: 4, flags: []string{"--resume"}})
 	if err != nil {
 		return err
 	}
 	s.expect(again.code == 0, "resumed when all was done: exit code %d: %.500q", again.code, again.stderr)
-	s.expect(s.server.Count("/api/chat") == requests, "%d requests when all was done, expected none",
-		s.server.Count("/api/chat")-requests)
+	s.expect(s.server.Asked() == requests, "%d requests when all was done, expected none",
+		s.server.Asked()-requests)
 	s.row.took = took
 	s.row.lost += g.n
 	for i, r := range list {
@@ -283,8 +283,8 @@ func diskFullAtOutput(s *stage) error {
 	if err := g.stopsForSpace(p); err != nil {
 		return err
 	}
-	s.expect(s.server.Count("/api/chat") < n, "%d requests, though nothing that comes of them can be written",
-		s.server.Count("/api/chat"))
+	s.expect(s.server.Asked() < n, "%d requests, though nothing that comes of them can be written",
+		s.server.Asked())
 	g.out = elsewhere
 	return g.finish()
 }

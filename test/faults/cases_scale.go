@@ -64,7 +64,7 @@ func manyTasks(s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.row.played, s.row.exit, s.row.took, s.row.requests = true, e.code, e.took, s.server.Count("/api/chat")
+	s.row.played, s.row.exit, s.row.took, s.row.requests = true, e.code, e.took, s.server.Asked()
 	s.expect(e.code == 0, "exit code %d: %.500q", e.code, e.stderr)
 	f, err := os.Open(out)
 	if err != nil {

@@ -98,7 +98,7 @@ func streamCut(s *stage) error {
 // streamCutAsText: the same for text output instead of JSON.
 func streamCutAsText(s *stage) error {
 	s.server.Strike(once(standin.Fault{Break: standin.Cut, After: 2}))
-	p, err := s.start(nil, "--model", "ollama:fast", "Say something.")
+	p, err := s.start(nil, "--model", s.model("fast"), "Say something.")
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func streamCutAsText(s *stage) error {
 		return err
 	}
 	s.row.played, s.row.exit, s.row.took, s.row.requests, s.row.status = true, e.code, e.took,
-		s.server.Count("/api/chat"), "(text)"
+		s.server.Asked(), "(text)"
 	s.expect(e.code == 0, "exit code %d, expected 0: %.500q", e.code, e.stderr)
 	s.expect(e.stdout == said+"\n", "stdout %q, expected %q", e.stdout, said+"\n")
 	s.expect(s.row.requests == 2, "%d requests, expected 2", s.row.requests)
@@ -227,7 +227,9 @@ func connectionRefused(s *stage) error {
 // retry.
 func wrongModel(s *stage) error {
 	_, err := s.ask("nope", outcome{exit: 2, status: "usage", most: time.Second})
-	s.row.requests += s.server.Count("/api/show")
+	for _, path := range []string{"/api/show", "/v1/models", "/v1beta/models"} {
+		s.row.requests += s.server.Count(path)
+	}
 	s.expect(s.row.requests == 1, "%d requests, expected 1", s.row.requests)
 	return err
 }

@@ -38,7 +38,12 @@ func TestChoose(t *testing.T) {
 	assert.Len(t, all, len(cases()))
 	some, err := choose(cases(), "^child")
 	require.NoError(t, err)
-	assert.Len(t, some, 4)
+	assert.Len(t, some, 2*4+2, "two of them in four dialects")
+	assert.Equal(t, 1, together(some))
+	assert.Equal(t, 3, together(some[1:]), "those in other dialects at once")
+	some, err = choose(cases(), "^429 of")
+	require.NoError(t, err)
+	assert.Equal(t, 1, together(some[1:]), "what must be alone")
 	_, err = choose(cases(), "nothing")
 	assert.EqualError(t, err, "-case nothing: no such case")
 }

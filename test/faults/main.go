@@ -29,6 +29,8 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
+	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -52,51 +54,93 @@ func main() {
 
 // kase is one case: a fault and what should come of it.
 type kase struct {
-	name  string
-	play  func(*stage) error
-	limit time.Duration // that it takes; 0 is caseLimit
+	name    string
+	play    func(*stage) error
+	limit   time.Duration // that it takes; 0 is caseLimit
+	dialect string        // of the model server; empty is that of Ollama
+	alone   bool          // never played beside others: it expects requests within a tenth of a second
+}
+
+// Dialects of model servers.
+const (
+	openAI    = "openai"
+	anthropic = "anthropic"
+	gemini    = "gemini"
+)
+
+// inDialects returns the cases, each followed by the same in other dialects: the verdicts are the same. Ollama itself
+// does not speak the last.
+func inDialects(list []kase, dialects ...string) []kase {
+	var all []kase
+	for _, k := range list {
+		all = append(all, k)
+		for _, d := range dialects {
+			other := k
+			other.name, other.dialect = k.name+", "+d, d
+			all = append(all, other)
+		}
+	}
+	return all
 }
 
 const caseLimit = 2 * time.Minute
 
 func cases() []kase {
+	return slices.Concat(inDialects(serverCases(), openAI, anthropic, gemini), otherCases(),
+		inDialects(ollamaCases(), openAI, anthropic))
+}
+
+// serverCases are those in which the model server fails.
+func serverCases() []kase {
 	return []kase{
-		{"first request 503", first503, 0},
-		{"429, Retry-After: 2", retryAfter, 0},
-		{"429 of one of five children", retryAfterOfOne, 0},
-		{"connection reset", connectionReset, 0},
-		{"stream cut", streamCut, 0},
-		{"stream cut, as text", streamCutAsText, 0},
-		{"stream stalled", streamStalled, 0},
-		{"stream of a child stalled", childStreamStalled, 0},
-		{"busy server, one at a time", busyServer, 0},
-		{"always 503", always503, 0},
-		{"always 503, a batch", always503Batch, 0},
-		{"connection refused", connectionRefused, 0},
-		{"wrong model", wrongModel, 0},
-		{"server restarted", serverRestarted, 0},
-		{"child killed", childKilled, 0},
-		{"child killed after a write", childKilledAfterWrite, 0},
-		{"the same, idempotent", childKilledIdempotent, 0},
-		{"child stopped", childStopped, 0},
-		{"child out of memory", childOutOfMemory, 0},
-		{"root killed, resumed", rootKilled, 5 * time.Minute},
-		{"root killed, all outputs", rootKilledAllOutputs, 5 * time.Minute},
-		{"disk full at the home", diskFullAtHome, 0},
-		{"disk full at the ledger", diskFullAtLedger, 0},
-		{"disk full at the output", diskFullAtOutput, 0},
-		{"disk full for a while", diskFullForAWhile, 0},
-		{"few descriptors", fewDescriptors, 0},
-		{"few processes", fewProcesses, 0},
-		{"home away for a while", homeAway, 0},
-		{"working directory away for a while", workAway, 0},
-		{"home away for good", homeAwayForGood, 0},
-		{"clock set back", clockSetBack, 0},
-		{"much output of one child", muchOutput, 0},
-		{"many tasks", manyTasks, 14 * time.Minute},
-		{"Ollama: wrong model", ollamaWrongModel, 0},
-		{"Ollama: one at a time", ollamaOneAtATime, 0},
-		{"Ollama: restarted", ollamaRestarted, 0},
+		{"first request 503", first503, 0, "", false},
+		{"429, Retry-After: 2", retryAfter, 0, "", false},
+		{"429 of one of five children", retryAfterOfOne, 0, "", true},
+		{"connection reset", connectionReset, 0, "", false},
+		{"stream cut", streamCut, 0, "", false},
+		{"stream cut, as text", streamCutAsText, 0, "", false},
+		{"stream stalled", streamStalled, 0, "", false},
+		{"stream of a child stalled", childStreamStalled, 0, "", false},
+		{"busy server, one at a time", busyServer, 0, "", false},
+		{"always 503", always503, 0, "", false},
+		{"always 503, a batch", always503Batch, 0, "", false},
+		{"connection refused", connectionRefused, 0, "", false},
+		{"wrong model", wrongModel, 0, "", false},
+		{"server restarted", serverRestarted, 0, "", false},
+		{"child killed", childKilled, 0, "", false},
+		{"child killed after a write", childKilledAfterWrite, 0, "", false},
+		{"the same, idempotent", childKilledIdempotent, 0, "", false},
+	}
+}
+
+// otherCases are those in which something else does.
+func otherCases() []kase {
+	return []kase{
+		{"child stopped", childStopped, 0, "", false},
+		{"child out of memory", childOutOfMemory, 0, "", false},
+		{"root killed, resumed", rootKilled, 5 * time.Minute, "", false},
+		{"root killed, all outputs", rootKilledAllOutputs, 5 * time.Minute, "", false},
+		{"disk full at the home", diskFullAtHome, 0, "", false},
+		{"disk full at the ledger", diskFullAtLedger, 0, "", false},
+		{"disk full at the output", diskFullAtOutput, 0, "", false},
+		{"disk full for a while", diskFullForAWhile, 0, "", false},
+		{"few descriptors", fewDescriptors, 0, "", false},
+		{"few processes", fewProcesses, 0, "", false},
+		{"home away for a while", homeAway, 0, "", false},
+		{"working directory away for a while", workAway, 0, "", false},
+		{"home away for good", homeAwayForGood, 0, "", false},
+		{"clock set back", clockSetBack, 0, "", false},
+		{"much output of one child", muchOutput, 0, "", false},
+		{"many tasks", manyTasks, 14 * time.Minute, "", false},
+	}
+}
+
+// ollamaCases are those with a real Ollama.
+func ollamaCases() []kase {
+	return []kase{
+		{"Ollama: wrong model", ollamaWrongModel, 0, "", false},
+		{"Ollama: one at a time", ollamaOneAtATime, 0, "", false},
+		{"Ollama: restarted", ollamaRestarted, 0, "", false},
 	}
 }
 
@@ -113,13 +157,15 @@ func run(ctx context.Context, out io.Writer, quick bool, pattern string, seed ui
 	fmt.Fprintf(os.Stderr, "seed %d\n", seed)
 	var rows []row
 	failed := 0
-	for _, k := range chosen {
+	for len(chosen) > 0 {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(context.Cause(ctx), table(out, rows))
 		}
-		fmt.Fprintf(os.Stderr, "playing: %s …\n", k.name)
-		r := h.play(ctx, k)
-		rows = append(rows, r)
+		n := together(chosen)
+		rows = append(rows, h.playAtOnce(ctx, chosen[:n])...)
+		chosen = chosen[n:]
+	}
+	for _, r := range rows {
 		if len(r.wrong) > 0 {
 			failed++
 		}
@@ -131,6 +177,28 @@ func run(ctx context.Context, out io.Writer, quick bool, pattern string, seed ui
 		return fmt.Errorf("%d of %d cases failed", failed, len(rows))
 	}
 	return nil
+}
+
+// together returns how many of the first cases are played at once: one, or those in dialects other than Ollama's.
+func together(chosen []kase) int {
+	n := 1
+	beside := func(k kase) bool { return k.dialect != "" && !k.alone }
+	for beside(chosen[0]) && n < len(chosen) && beside(chosen[n]) {
+		n++
+	}
+	return n
+}
+
+// playAtOnce plays cases, each on its own stage and with its own server.
+func (h *house) playAtOnce(ctx context.Context, list []kase) []row {
+	rows := make([]row, len(list))
+	var all sync.WaitGroup
+	for i, k := range list {
+		fmt.Fprintf(os.Stderr, "playing: %s …\n", k.name)
+		all.Go(func() { rows[i] = h.play(ctx, k) })
+	}
+	all.Wait()
+	return rows
 }
 
 func choose(all []kase, pattern string) ([]kase, error) {

@@ -43,7 +43,7 @@ func (s *stage) start(env []string, args ...string) (*process, error) {
 	line := append(append(slices.Clone(s.under), s.program), args...)
 	p := &process{s: s, cancel: cancel, cmd: exec.CommandContext(ctx, line[0], line[1:]...), peak: make(chan int64, 1)}
 	p.cmd.Dir = s.work
-	p.cmd.Env = append(append(slices.Clone(s.env), "OLLAMA_HOST="+s.server.Host()), env...)
+	p.cmd.Env = append(append(slices.Clone(s.env), s.setting(s.server.Host())), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Cancel = func() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
@@ -56,6 +56,25 @@ func (s *stage) start(env []string, args ...string) (*process, error) {
 	s.started = append(s.started, p)
 	go func() { p.peak <- samplePeak(p.cmd.Process.Pid) }()
 	return p, nil
+}
+
+// setting returns the setting that says where the model server is.
+func (s *stage) setting(host string) string {
+	switch s.dialect {
+	case "":
+		return "OLLAMA_HOST=" + host
+	case gemini:
+		return "QQ_SERVER_lab=gemini http://" + host + "/v1beta"
+	}
+	return "QQ_SERVER_lab=" + s.dialect + " http://" + host + "/v1"
+}
+
+// model returns the name of a model with that of its server.
+func (s *stage) model(name string) string {
+	if s.dialect == "" {
+		return "ollama:" + name
+	}
+	return "lab:" + name
 }
 
 // samplePeak polls the largest resident memory of a process until the process has ended.
@@ -119,7 +138,7 @@ func (p *process) until(what string, done func() bool) error {
 
 // asked waits until the server has received n requests.
 func (p *process) asked(n int) error {
-	return p.until(fmt.Sprintf("%d requests", n), func() bool { return p.s.server.Count("/api/chat") >= n })
+	return p.until(fmt.Sprintf("%d requests", n), func() bool { return p.s.server.Asked() >= n })
 }
 
 // hanging waits until a request hangs at the server, and returns the child that sent it: other
@@ -244,7 +263,7 @@ type outcome struct {
 
 // ask asks the model one question, with the answer in JSON, and checks it against want.
 func (s *stage) ask(model string, want outcome, flags ...string) (result, error) {
-	p, err := s.start(nil, append([]string{"--model", "ollama:" + model, "--json", "Say something."}, flags...)...)
+	p, err := s.start(nil, append([]string{"--model", s.model(model), "--json", "Say something."}, flags...)...)
 	if err != nil {
 		return result{}, err
 	}
@@ -252,7 +271,7 @@ func (s *stage) ask(model string, want outcome, flags ...string) (result, error)
 	if err != nil {
 		return result{}, err
 	}
-	s.row.played, s.row.exit, s.row.took, s.row.requests = true, e.code, e.took, s.server.Count("/api/chat")
+	s.row.played, s.row.exit, s.row.took, s.row.requests = true, e.code, e.took, s.server.Asked()
 	var r result
 	if err := json.Unmarshal([]byte(e.stdout), &r); err != nil {
 		s.expect(false, "stdout is no JSON: %.200q; stderr %.500q", e.stdout, e.stderr)
@@ -289,7 +308,7 @@ type batch struct {
 }
 
 func (s *stage) startBatch(b batch) (*process, error) {
-	args := []string{"batch", "--model", "ollama:" + b.model, "-j", fmt.Sprint(b.jobs), "--no-bar", "--output-format",
+	args := []string{"batch", "--model", s.model(b.model), "-j", fmt.Sprint(b.jobs), "--no-bar", "--output-format",
 		"jsonl"}
 	return s.start(b.env, append(append(args, b.flags...), b.tasks)...)
 }
@@ -328,7 +347,7 @@ func (p *process) results() (ended, []result, error) {
 	for _, r := range list {
 		counts[r.Status]++
 	}
-	s.row.played, s.row.exit, s.row.took, s.row.requests = true, e.code, e.took, s.server.Count("/api/chat")
+	s.row.played, s.row.exit, s.row.took, s.row.requests = true, e.code, e.took, s.server.Asked()
 	s.row.status = tally(counts)
 	s.expect((e.code == 0) == (counts["completed"] == len(list) && len(list) > 0),
 		"exit code %d with %s; stderr %.500q", e.code, s.row.status, e.stderr)

@@ -61,6 +61,7 @@ func (h *house) play(ctx context.Context, k kase) row {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not over within %v", limit))
 	defer cancel()
 	s, err := newStage(ctx, h)
+	s.dialect = k.dialect
 	if err == nil {
 		err = k.play(s)
 	}
@@ -84,6 +85,7 @@ type stage struct {
 	home    string // QQ_HOME
 	program string // its own name for the program
 	server  *standin.Server
+	dialect string // what qq and the server speak; empty is that of Ollama
 	env     []string
 	under   []string // the command that starts qq, with its flags; empty means none
 	row     row

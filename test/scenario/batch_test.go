@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"qq/test/ollamatest"
 )
 
 const batchSize = 10
@@ -20,13 +18,13 @@ func batchAnswer(i int) string {
 
 // TestBatch prints the results in the order of the tasks, one JSON line each.
 func TestBatch(t *testing.T) {
-	engines(t, func(t *testing.T, s *ollamatest.Server) {
+	speakers(t, func(t *testing.T, s speaker) {
 		var tasks strings.Builder
 		for i := range batchSize {
 			fmt.Fprintf(&tasks, "Task %d. [[task%d]]\n", i, i)
 		}
-		w := newWorld(t, s.URL.Host, scripted)
-		args := []string{"batch", "--model", "ollama:" + scripted, "-j", "3", "--no-bar", "--output-format", "jsonl",
+		w := s.world(t, scripted)
+		args := []string{"batch", "--model", w.server + ":" + scripted, "-j", "3", "--no-bar", "--output-format", "jsonl",
 			w.file("tasks.txt", tasks.String())}
 		e := w.qq(args...)
 		assert.Equal(t, 0, e.code, "exit code")
@@ -43,16 +41,17 @@ func TestBatch(t *testing.T) {
 
 // TestBatchWithFailure: one task of three fails, the others are done.
 func TestBatchWithFailure(t *testing.T) {
-	s := house.server(t, "1")
-	w := newWorld(t, s.URL.Host, scripted)
-	e := w.start("One. [[poem]]\nTwo. [[stuck]]\nThree. [[poem]]\n", "batch", "-j", "3", "--no-bar", "--output-format",
-		"jsonl").wait()
-	assert.Equal(t, 4, e.code, "exit code")
-	lines := resultLines(t, e)
-	require.Len(t, lines, 3)
-	assert.Equal(t, poem, *lines[0].Output)
-	assert.Equal(t, "broken_stream", lines[1].Status)
-	assert.Equal(t, poem, *lines[2].Output)
+	speakers(t, func(t *testing.T, s speaker) {
+		w := s.world(t, scripted)
+		e := w.start("One. [[poem]]\nTwo. [[stuck]]\nThree. [[poem]]\n", "batch", "-j", "3", "--no-bar", "--output-format",
+			"jsonl").wait()
+		assert.Equal(t, 4, e.code, "exit code")
+		lines := resultLines(t, e)
+		require.Len(t, lines, 3)
+		assert.Equal(t, poem, *lines[0].Output)
+		assert.Equal(t, "broken_stream", lines[1].Status)
+		assert.Equal(t, poem, *lines[2].Output)
+	})
 }
 
 func resultLines(t *testing.T, e ended) []result {

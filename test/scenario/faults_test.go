@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,7 +20,7 @@ import (
 // TestCutPrompt: a server cuts a prompt that is too long without a word; qq
 // never takes the answer to the rest for an answer.
 func TestCutPrompt(t *testing.T) {
-	engines(t, func(t *testing.T, s *ollamatest.Server) {
+	speakers(t, func(t *testing.T, s speaker) {
 		for _, tt := range []struct {
 			name   string
 			length int // in characters, which are tokens for this model, and a quarter of one for others
@@ -28,7 +29,10 @@ func TestCutPrompt(t *testing.T) {
 			{"far too long", 50 * smallContext},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
-				w := newWorld(t, s.URL.Host, small)
+				w := s.world(t, small)
+				if s.dialect != "" { // it does not say there how large the context is: else nobody can notice
+					w.env = append(w.env, serverSetting(s.dialect, s.URL.Host)+fmt.Sprintf(" context=%d", smallContext))
+				}
 				text := strings.Repeat("words and ", tt.length/10) + "[[poem]]"
 				e := w.start(text, "What is this?", "--json").wait()
 				r := e.failed(1, "failed")
@@ -47,8 +51,8 @@ func TestCutPrompt(t *testing.T) {
 // TestBrokenStream: the server answers 200 and the stream ends without done.
 // What was said is kept, and is no success.
 func TestBrokenStream(t *testing.T) {
-	engines(t, func(t *testing.T, s *ollamatest.Server) {
-		w := newWorld(t, s.URL.Host, scripted)
+	speakers(t, func(t *testing.T, s speaker) {
+		w := s.world(t, scripted)
 		r := w.qq("Say no. [[stuck]]", "--json").failed(3, "broken_stream")
 		assert.Contains(t, *r.Output, "nono")
 	})
@@ -56,15 +60,21 @@ func TestBrokenStream(t *testing.T) {
 
 // TestUnknownModel names the command that gets it.
 func TestUnknownModel(t *testing.T) {
-	s := house.server(t, "1")
-	w := newWorld(t, s.URL.Host, scripted)
-	e := w.qq("What?", "--model", "ollama:nope")
-	assert.Equal(t, 2, e.code, "exit code")
-	assert.Empty(t, e.stdout)
-	assert.Contains(t, e.stderr, "ollama pull nope")
+	speakers(t, func(t *testing.T, s speaker) {
+		w := s.world(t, scripted)
+		e := w.qq("What?", "--model", w.server+":nope")
+		assert.Equal(t, 2, e.code, "exit code")
+		assert.Empty(t, e.stdout)
+		if s.dialect == "" {
+			assert.Contains(t, e.stderr, "ollama pull nope")
+		} else { // the server may be another one
+			assert.Contains(t, e.stderr, "the server has: ")
+			assert.Contains(t, e.stderr, "other:"+scripted)
+		}
 
-	r := w.qq("What?", "--model", "ollama:nope", "--json").failed(2, "usage")
-	assert.Contains(t, *r.Error, "nope")
+		r := w.qq("What?", "--model", w.server+":nope", "--json").failed(2, "usage")
+		assert.Contains(t, *r.Error, "nope")
+	})
 }
 
 // TestNoServer: nobody listens.
@@ -152,12 +162,14 @@ func receive[T any](t *testing.T, c <-chan T) T {
 
 // TestServerKilled: the server dies in the middle of an answer.
 func TestServerKilled(t *testing.T) {
-	for _, engine := range []string{"0", "1"} {
-		t.Run("engine"+engine, func(t *testing.T) {
-			s := ollamatest.Start(t, "OLLAMA_NEW_ENGINE="+engine)
+	for name, tt := range map[string]struct{ engine, dialect string }{
+		"engine0": {"0", ""}, "engine1": {"1", ""}, "openai": {"1", "openai"}, "anthropic": {"1", "anthropic"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := ollamatest.Start(t, "OLLAMA_NEW_ENGINE="+tt.engine)
 			require.NoError(t, s.Create(t.Context(), ollamatest.Model{Name: "m", Spec: scripts(), Template: template}))
 			relay := newRelay(t, s.URL.Host)
-			w := newWorld(t, relay.addr, "m")
+			w := newWorldIn(t, tt.dialect, relay.addr, "m")
 			q := w.start("", "Go on. [[loop]]", "--json")
 			receive(t, relay.flowing)
 			require.NoError(t, s.Kill())

@@ -94,3 +94,30 @@ func engines(t *testing.T, test func(t *testing.T, s *ollamatest.Server)) {
 		t.Run("engine"+engine, func(t *testing.T) { test(t, house.server(t, engine)) })
 	}
 }
+
+// speaker is an interface of the server.
+type speaker struct {
+	*ollamatest.Server
+	dialect string // empty is Ollama's own
+}
+
+// world returns a world whose qq speaks to that interface.
+func (s speaker) world(t *testing.T, model string, env ...string) *world {
+	t.Helper()
+	if s.dialect == "" {
+		return newWorld(t, s.URL.Host, model, env...)
+	}
+	return newWorldIn(t, s.dialect, s.URL.Host, model, env...)
+}
+
+// dialects are those of the interfaces of the server besides its own.
+func dialects() []string { return []string{"openai", "anthropic"} }
+
+// speakers runs a test on both engines of the server, and on the newer one through its other interfaces,
+// /v1/chat/completions and /v1/messages.
+func speakers(t *testing.T, test func(t *testing.T, s speaker)) {
+	engines(t, func(t *testing.T, s *ollamatest.Server) { test(t, speaker{Server: s}) })
+	for _, d := range dialects() {
+		t.Run(d, func(t *testing.T) { test(t, speaker{house.server(t, "1"), d}) })
+	}
+}

@@ -17,15 +17,18 @@ func TestInterrupt(t *testing.T) {
 		processes    int
 		toGroup      bool // as a terminal does it; a script signals qq alone
 		flags        []string
+		dialect      string
 	}{
-		{"qq alone", "Go on. [[loop]]", 1, false, nil},
-		{"qq alone, json", "Go on. [[loop]]", 1, false, []string{"--json"}},
-		{"with children", "Do both. [[fanloop]]", 3, false, nil},
-		{"with children, whole group", "Do both. [[fanloop]]", 3, true, nil},
+		{"qq alone", "Go on. [[loop]]", 1, false, nil, ""},
+		{"qq alone, json", "Go on. [[loop]]", 1, false, []string{"--json"}, ""},
+		{"with children", "Do both. [[fanloop]]", 3, false, nil, ""},
+		{"with children, whole group", "Do both. [[fanloop]]", 3, true, nil, ""},
+		{"with children, openai", "Do both. [[fanloop]]", 3, true, nil, "openai"},
+		{"with children, anthropic", "Do both. [[fanloop]]", 3, true, nil, "anthropic"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			relay := newRelay(t, s.URL.Host)
-			w := newWorld(t, relay.addr, scripted)
+			w := newWorldIn(t, tt.dialect, relay.addr, scripted)
 			q := w.start("", append(tt.flags, tt.prompt)...)
 			receive(t, relay.flowing)
 			w.until(runTimeout, "all are at work", func() bool { return len(w.processes()) >= tt.processes })

@@ -35,20 +35,40 @@ type world struct {
 	bin  string // its own name for the program
 	env  []string
 	uid  int // who runs it; 0 is who runs the test
+	// server is the name of the model server, before the colon in the names of models.
+	server string
 }
 
-// newWorld makes folders for one test, and sees to it that no process of it is
-// left at the end. host is the model server's address.
+// serverSetting returns the setting with the address of a server that speaks a dialect.
+func serverSetting(dialect, host string) string {
+	if !strings.Contains(host, "://") {
+		host = "http://" + host
+	}
+	return "QQ_SERVER_other=" + dialect + " " + host + "/v1"
+}
+
+// newWorld makes folders for one test, and sees to it that no process of it is left at the end. host is the model
+// server's address. qq speaks to its own interface, or to that which QQ_TEST_DIALECT names.
 func newWorld(t *testing.T, host, model string, env ...string) *world {
+	t.Helper()
+	return newWorldIn(t, os.Getenv("QQ_TEST_DIALECT"), host, model, env...)
+}
+
+// newWorldIn is newWorld for a dialect; empty is that of Ollama.
+func newWorldIn(t *testing.T, dialect, host, model string, env ...string) *world {
 	t.Helper()
 	program, err := house.program()
 	require.NoError(t, err)
 	dir := t.TempDir()
-	w := &world{t: t, dir: dir, work: filepath.Join(dir, "work"),
+	w := &world{t: t, dir: dir, work: filepath.Join(dir, "work"), server: "ollama",
 		bin: filepath.Join(house.dir, "qq-"+strconv.FormatInt(time.Now().UnixNano(), 36))}
 	require.NoError(t, os.Link(program, w.bin))
-	w.env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "TERM=dumb", "OLLAMA_HOST=" + host,
-		"QQ_MODEL=ollama:" + model}
+	w.env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "TERM=dumb", "OLLAMA_HOST=" + host}
+	if dialect != "" {
+		w.server = "other"
+		w.env = append(w.env, serverSetting(dialect, host))
+	}
+	w.env = append(w.env, "QQ_MODEL="+w.server+":"+model)
 	for name, folder := range map[string]string{
 		"HOME": "home", "QQ_HOME": "qq", "QQ_LOG_DIR": "logs", "TMPDIR": "tmp",
 		"XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_CACHE_HOME": "cache", "XDG_DATA_HOME": "data",

@@ -61,7 +61,9 @@ func (a *attempt) made() llm.Entry {
 		content += "\n" + a.result.Footer
 	}
 	return llm.Entry{
-		Message: llm.Message{Role: llm.ToolRole, Content: content, CallID: a.call.ID, Tool: a.call.Name},
+		Message: llm.Message{
+			Role: llm.ToolRole, Content: content, CallID: a.call.ID, Tool: a.call.Name, Images: a.result.Images,
+		},
 		Started: a.started.UTC(), DurationMS: a.took.Milliseconds(), Failed: a.result.Failed,
 	}
 }
@@ -161,7 +163,7 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 		a.result = tool.Failure("Error: not run: " + context.Cause(ctx).Error())
 		return
 	}
-	a.result = run(ctx, t, c)
+	a.result = l.show(run(ctx, t, c))
 	a.refused = a.result.Refused
 	l.changed(a.result)
 	l.ran(spec, a)

@@ -37,6 +37,7 @@ import (
 
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/picture"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -55,7 +56,8 @@ type Config struct {
 	// schema or its references does not count. After the last turn one more model call
 	// asks for the final answer.
 	MaxTurns  int
-	MaxTokens int // of one answer; 0 means no limit
+	MaxTokens int             // of one answer; 0 means no limit
+	Images    []picture.Image // shown with the text of the run
 	// Schema is the JSON Schema of the answer, or nil.
 	Schema json.RawMessage
 	// References checks that the answer has references (path:line) to lines that exist;
@@ -126,8 +128,9 @@ type loop struct {
 	ids      callIDs
 	reminded bool // Host.Pending has returned a text
 	turns    int  // model calls
+	shown    shown
 	out      task.Result
-	mu       sync.Mutex // guards out.ChangedFiles, out.Warnings and the Observer while calls run
+	mu       sync.Mutex // guards out.ChangedFiles, out.Warnings, shown and the Observer while calls run
 	acting   sync.Mutex // guards acted
 	acted    bool       // Host.Effects was called
 }
@@ -141,7 +144,10 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) ta
 	if err != nil {
 		return l.end(task.Misused, err.Error())
 	}
-	l.say(text)
+	l.add(llm.Entry{Message: llm.Message{Role: llm.User, Content: text, Images: cfg.Images}})
+	for _, m := range l.messages {
+		l.shown.add(m.Images)
+	}
 	for turns := max(1, cfg.MaxTurns); l.turns < turns; {
 		l.say(l.cfg.Host.Messages()...)
 		response, err := l.ask(ctx, l.request(), true)

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -53,8 +54,8 @@ func (r commands) complete() *cli.Command {
 // words returns what is there of the kind that is wanted.
 func (r commands) words(c *cli.Context, w manual.Wanted) (words []manual.Word) {
 	switch w.Kind {
-	case manual.Agents, manual.AgentsOrFiles, manual.Models, manual.Sessions,
-		manual.Runs, manual.AtWork, manual.Batches, manual.Unfinished:
+	case manual.Agents, manual.AgentsOrFiles, manual.Models, manual.Servers, manual.Sessions, manual.Runs,
+		manual.AtWork, manual.Batches, manual.Unfinished:
 	default:
 		return nil
 	}
@@ -76,10 +77,20 @@ func (r commands) words(c *cli.Context, w manual.Wanted) (words []manual.Word) {
 			}
 		}
 	case manual.Models:
-		add("auto", "Ollama if it answers, else extract")
+		add("auto", "a model on this machine, else extract")
 		add("extract", "the built-in model")
 		if set := o.Settings.Model; set != "auto" && set != "extract" {
 			add(set, "QQ_MODEL")
+		}
+		for _, name := range slices.Sorted(maps.Keys(o.Settings.Aliases)) {
+			add(name, o.Settings.Aliases[name])
+		}
+		for _, s := range o.Settings.UsableServers() {
+			add(s.Name+":", "a model of "+s.URL)
+		}
+	case manual.Servers:
+		for _, s := range o.Settings.UsableServers() {
+			add(s.Name, s.URL)
 		}
 	case manual.Sessions:
 		all, _ := session.Of(o.Settings.Home).List()

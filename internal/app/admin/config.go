@@ -62,7 +62,7 @@ func (r commands) showConfig(c *cli.Context) error {
 		return err
 	}
 	var rows []SettingRow
-	for _, s := range config.Settings() {
+	for _, s := range cfg.Settings() {
 		from := cfg.Source(s.Name)
 		for _, c := range command.Ignored(r.Checkout.Lines()) {
 			if c.Setting == s.Name {

@@ -51,8 +51,9 @@ type Runner interface {
 	Scratch() (string, error)
 	// Check returns an error if a task cannot be run as it is written.
 	Check(t task.Task) error
-	// Lookup returns an error if the agent or the model of a task is not available.
-	Lookup(ctx context.Context, t task.Task) error
+	// Lookup returns an error if the agent or the model of one of the tasks is not available. While one server answers,
+	// it is none that another does not.
+	Lookup(ctx context.Context, tasks []task.Task) error
 	// Plan lists how the text of a task would be cut and summarized. It is empty if the
 	// text fits the model.
 	Plan(ctx context.Context, t task.Task) ([]string, error)
@@ -65,6 +66,8 @@ type Runner interface {
 	output.Batch
 	// Spent reports whether the budget of tokens is used up.
 	Spent() bool
+	// UsedUp says which quotas of servers are used up, so that tasks were not started; "" means none.
+	UsedUp() string
 	// LimitReached says which limit on the whole tree of agents was reached; "" means none.
 	LimitReached() string
 }

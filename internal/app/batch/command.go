@@ -56,7 +56,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 		ArgsUsage:   "[FILE | FILES… | ::: VALUES…]",
 		Description: description,
 		Flags: slices.Concat(inputFlags(), []cli.Flag{
-			command.FlagAgent, command.FlagModel,
+			command.FlagAgent, command.FlagModel, command.FlagFallback,
 			text("jobs", "children at work at once; +N, -N and N% count from the processors of the machine", "j"),
 			command.FlagTimeout,
 			command.Choice(&cli.StringFlag{
@@ -67,7 +67,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			&cli.BoolFlag{
 				Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing",
 			},
-			command.FlagIdle, command.FlagRetries, command.FlagTokens,
+			command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagCost, command.FlagQuota,
 			text("joblog", "file that gets a line for each result that was printed, in the format of GNU parallel"),
 			command.OptionalFlag("resume",
 				"continue a batch: the last one here, --resume=ID, or that of --joblog", &b.o.resume),
@@ -111,6 +111,7 @@ type recordOptions struct {
 	joblog       string // absolute path
 	cache        bool
 	noLedger     bool
+	verbose      bool
 }
 
 // continues reports whether the flags name a batch that is continued.
@@ -132,6 +133,7 @@ type outputOptions struct {
 // read reads the flags and checks what can be checked without the tasks. The library has set resume and resumeFailed.
 func (o *batchOptions) read(c *cli.Context) (err error) {
 	o.cache, o.noLedger, o.agent = c.Bool("cache"), c.Bool("no-ledger"), c.String("agent")
+	o.verbose = c.Bool("verbose")
 	o.output, o.results = c.String("output"), whole(c.String("results"))
 	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
 	if c.Bool("dry-run") && o.continues() {
@@ -228,7 +230,7 @@ func (b *batchRun) run(c *cli.Context) error {
 	b.o.agent = cmp.Or(b.o.agent, cfg.Agent)
 	b.start = time.Now()
 	needs := Needs{
-		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), NoLedger: b.o.noLedger, Verbose: c.Bool("verbose"),
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), NoLedger: b.o.noLedger, Verbose: b.o.verbose,
 	}
 	if b.o.format == output.StreamJSON {
 		needs.Events = &b.to // it is opened before the first event
@@ -250,10 +252,12 @@ func (b *batchRun) run(c *cli.Context) error {
 		return b.dryRun(c.Context)
 	}
 	// A missing model is one error here, instead of one error for each task later.
+	var staff []task.Task
 	for _, s := range b.staffing {
-		if err := b.runner.Lookup(c.Context, task.Task{Agent: s.agent, Model: s.model}); err != nil {
-			return err
-		}
+		staff = append(staff, task.Task{Agent: s.agent, Model: s.model})
+	}
+	if err := b.runner.Lookup(c.Context, staff); err != nil {
+		return err
 	}
 	defer func() { _ = b.results.Close() }() // what was written to it is there
 	if b.results, err = openResults(b.o.results, b.spool); err != nil {

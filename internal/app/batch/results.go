@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/models/gate"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
@@ -86,7 +88,8 @@ func (p *printer) complain(res task.Result, hint string) {
 	if !p.to.Terminal() || !p.Err.Terminal() { // else its result says so on the same screen
 		p.Say("%s", complaint(res))
 	}
-	if hint != "" && hint != p.hint {
+	// That of a quota stands at the end, for all tasks that need it.
+	if hint != "" && hint != p.hint && (p.runner.UsedUp() == "" || !strings.HasSuffix(hint, gate.QuotaHint)) {
 		fmt.Fprintln(p.Err, "  "+hint)
 	}
 	p.hint = hint
@@ -127,10 +130,14 @@ func (p *printer) end(err error) (task.Status, error) {
 func (p *printer) summarize() {
 	limit := p.runner.LimitReached()
 	p.sayHalted()
+	if used := p.runner.UsedUp(); used != "" && !p.tally.Complete() {
+		p.Say("%s: tasks that need it were not started, or ended\n  hint: %s", used, gate.QuotaHint)
+	}
 	if limit != "" && p.tally.Complete() {
 		p.Say("%s", limit) // no task has failed because of it
 	}
 	if !p.o.bar && p.tally.Complete() && limit == "" {
+		p.account()
 		return
 	}
 	p.tally.Known, p.tally.Usage = p.runner.Known(), p.runner.Used()
@@ -138,8 +145,16 @@ func (p *printer) summarize() {
 	if again := p.tally.Repeats(); again != "" && p.o.bar {
 		p.Note("%s", again)
 	}
+	p.account()
 	if p.tally.Failed+p.tally.NotStarted > 0 && !p.halt.Reached() {
 		p.hintResume()
+	}
+}
+
+// account says with --verbose what was used.
+func (p *printer) account() {
+	if used := p.runner.Used(); p.o.verbose && used != (task.Usage{}) {
+		p.Note("%s", output.Account(used))
 	}
 }
 
@@ -169,6 +184,8 @@ func (p *printer) outcome(err error) task.Status {
 		return task.Limit
 	case p.tally.Complete(), p.halt.Reached():
 		return task.Completed
+	case p.runner.UsedUp() != "":
+		return task.Unavailable
 	}
 	return task.Failed
 }
@@ -180,7 +197,7 @@ func (p *printer) verdict(outcome task.Status) error {
 		return nil
 	case task.Interrupted, task.Terminated:
 		return command.Said(p.process.Signalled())
-	case task.Limit:
+	case task.Limit, task.Unavailable:
 		return command.Said(outcome.ExitCode())
 	}
 	return command.Said(4)

@@ -21,6 +21,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/guides"
 	"qq/internal/app/output"
 	"qq/internal/approval"
 	"qq/internal/approval/rules"
@@ -44,7 +45,7 @@ var (
 // stores the answer. Those that a flag overrides now are shown too: with the answer they count later. A
 // claim that was refused or that cannot be trusted is not asked about, and nobody is asked before a dry run.
 func Ask(ctx context.Context, i *command.Invocation, dryRun bool) error {
-	claims := slices.DeleteFunc(i.Checkout.Claims(), func(c command.Claim) bool {
+	claims := slices.DeleteFunc(claimsOf(i.Checkout), func(c command.Claim) bool {
 		return c.State == trust.Refused || c.State == trust.Trusted || c.Outside()
 	})
 	counts := func(c command.Claim) bool { return !c.Overridden }
@@ -59,6 +60,20 @@ func Ask(ctx context.Context, i *command.Invocation, dryRun bool) error {
 		i.Say("the answer counts for this run only: %v", err)
 	}
 	return i.Checkout.Settle()
+}
+
+// claimsOf returns what the files of a checkout claim, AGENTS.md included.
+func claimsOf(o *command.Checkout) []command.Claim {
+	claims := o.Claims()
+	if o.Settings.AgentsMD == "off" {
+		return claims
+	}
+	for _, g := range guides.Of(o.Dir, o.Store) {
+		if g.Path == guides.Name { // those above belong to other folders
+			claims = append(claims, o.Claim(g.Path, g.Sum, g.Brief(), "tells every agent how to work here"))
+		}
+	}
+	return claims
 }
 
 // ask shows claims and returns the answer of a person. Commands of agents and CI have nobody to ask.
@@ -183,7 +198,7 @@ func run(i *command.Invocation, c *cli.Context) error {
 		}
 		return err
 	}
-	if o.Broken != nil && len(o.Claims()) == 0 {
+	if o.Broken != nil && len(claimsOf(o)) == 0 {
 		return command.Usage(o.Broken)
 	}
 	// The other files can be decided about, then a broken .env is an error.
@@ -192,7 +207,7 @@ func run(i *command.Invocation, c *cli.Context) error {
 
 // decide shows the claims of the checkout and stores whether they are trusted.
 func decide(ctx context.Context, i *command.Invocation, yes bool) error {
-	claims := i.Checkout.Claims()
+	claims := claimsOf(i.Checkout)
 	if len(claims) == 0 {
 		i.Note("nothing in %s needs trust", i.Checkout.Dir)
 		return nil

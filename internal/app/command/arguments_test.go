@@ -15,6 +15,7 @@ import (
 func TestMistaken(t *testing.T) {
 	commands := []*cli.Command{{Name: "batch"}, {Name: "runs"}, {Name: "man"}, {Name: "config"}, {Name: "doctor"},
 		{Name: "trust"}, {Name: "version"},
+		{Name: "models", Subcommands: []*cli.Command{{Name: "list"}}}, {Name: "setup"},
 		{Name: "agents", Subcommands: []*cli.Command{{Name: "list"}}}, {Name: "__complete", Hidden: true}}
 	for prompt, want := range map[string]string{
 		"doctr": "qq doctor is", "docter": "qq doctor is", "odctor": "qq doctor is", "agent": "qq agents is",
@@ -22,9 +23,10 @@ func TestMistaken(t *testing.T) {
 		"run":   "qq runs is",
 		"bacth": "qq batch is", "agent list": "qq agents list is", "cnofig": "qq config is",
 		"ls": "list things", "serve": "no server", "mcp": "no MCP", "chat": "no console", "login": "no account",
-		"logout": "no account", "auth": "no account", "init": "no setup", "setup": "no setup", "install": "no setup",
-		"update": "make install", "upgrade": "make install", "list": "list things", "models": "qq doctor shows",
-		"model": "qq doctor shows", "pull": "qq doctor shows", "status": "--live", "ps": "--live", "top": "--live",
+		"logout": "no account", "auth": "no account", "init": "qq setup", "install": "make install",
+		"update": "make install", "upgrade": "make install", "list": "list things", "model": "qq models is",
+		"mdoels": "qq models is", "setpu": "qq setup is", "models lst": "",
+		"pull": "qq models pull", "status": "--live", "ps": "--live", "top": "--live",
 		"exec": "runs a prompt", "start": "runs a prompt", "resume": "batch --resume", "stop": "runs cancel",
 		"plan": "--dry-run", "LOGIN": "no account",
 		"agents": "", "agent smith": "", "hello": "", "doctor who": "", "": "", "list agent": "", "list files": "",
@@ -71,6 +73,8 @@ func TestSentences(t *testing.T) {
 		"agents show me the coder": true, "agents show the coder": true, "sessions are slow": true,
 		"permissions are wrong": true, "runs show up twice": true, "agents check the code": true,
 		"completion is broken": true, "config files": true, "version bump": true, "doctor is wrong": true,
+		"models of cars": true, "models are wrong": true, "setup my laptop": true,
+		"models list": false, "models pull a": false, "models test a b": false, "setup openai": false,
 		"man batch": false, "man batc": false, "config list": false, "config help": false, "config model": false,
 		"config edit":    false,
 		"config timeout": false, "doctor 1": false, "runs show 5b1c09aa up": false, "runs show up": false,
@@ -89,6 +93,9 @@ func TestSentences(t *testing.T) {
 	} {
 		app := &cli.App{Flags: []cli.Flag{&cli.StringFlag{Name: "message", Aliases: []string{"m"}}, FlagQuiet, FlagJSON,
 			FlagAgent, FlagModel}, Commands: []*cli.Command{
+			{Name: "setup", ArgsUsage: "[MODEL | SERVER]"},
+			{Name: "models", Subcommands: []*cli.Command{{Name: "list"}, {Name: "show"}, {Name: "pull"},
+				{Name: "test"}}},
 			{Name: "version"}, {Name: "man"}, {Name: "config"}, {Name: "doctor", Flags: []cli.Flag{FlagModel}},
 			{Name: "completion", ArgsUsage: "bash | zsh | fish"}, {Name: "trust", ArgsUsage: "[WHERE]"},
 			{Name: "batch", ArgsUsage: "[TASKS]", Flags: []cli.Flag{&cli.StringFlag{Name: "halt"}}},

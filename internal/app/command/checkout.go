@@ -57,7 +57,14 @@ func newCheckout(dir string, cfg config.Config, env Environment) (*Checkout, err
 	}
 	o := &Checkout{Dir: dir, own: cfg, Store: trust.In(cmp.Or(user.Home, nowhere))}
 	o.Trust = o.Store.Folder(dir)
+	tried := cfg
+	if len(cfg.Claims) > 0 { // they may name servers
+		if tried, err = cfg.Trust(); err != nil {
+			tried = cfg // what is wrong is said when somebody wants to trust it
+		}
+	}
 	o.Agents = agents.Load(agents.Dirs(dir, env.ConfigHome(), o.Trust))
+	o.Agents.Models.Servers, o.Agents.Models.Aliases = tried.Models()
 	return o, o.Settle()
 }
 
@@ -101,12 +108,17 @@ func (o *Checkout) Lines() (lines []Claim) {
 	}
 	for _, c := range o.own.Claims {
 		effect := ""
-		if c.Raises != "" {
+		switch {
+		case c.Raises != "":
 			effect = "raises " + c.Raises
+		case strings.HasPrefix(c.Name, "QQ_SERVER_") && strings.Contains(c.Value, "key_cmd="):
+			effect = "runs a command, and " + sendsOn
+		case strings.HasPrefix(c.Name, "QQ_SERVER_"), strings.HasPrefix(c.Name, "QQ_ALIAS_") && o.remote(c.Value):
+			effect = sendsOn
 		}
 		add(c.Name, c.Value, effect, c.Overridden)
 	}
-	if m := o.own.InDotEnv("QQ_MODEL"); agents.Remote(m) {
+	if m := o.own.InDotEnv("QQ_MODEL"); o.remote(m) {
 		add("QQ_MODEL", m, sendsOn, o.own.Source("QQ_MODEL") != dotEnv)
 	}
 	chosen := o.own.InDotEnv("QQ_AGENT")
@@ -122,6 +134,9 @@ func (o *Checkout) Lines() (lines []Claim) {
 	}
 	return lines
 }
+
+// remote reports whether the model of that name is on another machine, as far as names tell.
+func (o *Checkout) remote(model string) bool { return o.Agents.Models.Remote(model) }
 
 // claim returns the claim of the definition of an agent.
 func (o *Checkout) claim(a agents.CheckoutAgent, effect string) Claim {
@@ -145,6 +160,9 @@ func describe(a agents.Agent) string {
 	model := "that of the run"
 	if a.Model != "" {
 		model = strconv.QuoteToASCII(task.Shorten(a.Model, maxPart))
+	}
+	if len(a.Fallback) > 0 {
+		model += "; fallback: " + brief(strings.Join(a.Fallback, ", "))
 	}
 	prompt, kind := a.Prompt, "prompt"
 	if a.PromptTemplate != "" { // it is used instead
@@ -179,11 +197,19 @@ func (o *Checkout) Claims() []Claim {
 		case agents.BuiltIn:
 			effect = "replaces a built-in agent"
 		case "":
-			effect = sendsOn
+			effect = "names models that are asked instead"
+			if o.remote(c.Agent.Model) || slices.ContainsFunc(c.Agent.Fallback, o.remote) {
+				effect = sendsOn
+			}
 		}
 		claims = append(claims, o.claim(c, effect))
 	}
 	return claims
+}
+
+// Claim returns the claim of a file that is neither settings nor an agent. sum is the SHA-256 of its content.
+func (o *Checkout) Claim(file, sum, text, effect string) Claim {
+	return Claim{File: file, Text: Quoted(text), Effect: effect, State: o.Trust.State(file, sum), sum: sum}
 }
 
 // Unreadable returns why the decisions about the checkout cannot be read; nil if they can. Without them nothing is
@@ -236,7 +262,8 @@ func (o *Checkout) Decide(claims []Claim, trusted bool) error {
 
 // Sends reports whether the claim is about an address, or a model on another machine.
 func (c Claim) Sends() bool {
-	return c.Effect == sendsOn || slices.Contains([]string{"OLLAMA_HOST", "QQ_SEARCH", "QQ_WEB_ALLOW"}, c.Setting)
+	return strings.HasSuffix(c.Effect, sendsOn) ||
+		slices.Contains([]string{"OLLAMA_HOST", "QQ_SEARCH", "QQ_WEB_ALLOW"}, c.Setting)
 }
 
 // Line returns what the claim says, for a person who decides about it. Of a long value it has the beginning and the

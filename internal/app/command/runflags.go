@@ -23,8 +23,12 @@ var (
 		Usage: "seconds of run time, of the run and of each child (90, 90s, 5m; 0 is no limit)"}
 	FlagIdle = &cli.StringFlag{Name: "idle-timeout",
 		Usage: "seconds without any activity (90, 90s, 5m; 0 is no limit)"}
-	FlagRetries    = &cli.StringFlag{Name: "retries", Usage: "more attempts after the first, for faults that may pass"}
+	FlagRetries = &cli.StringFlag{Name: "retries", Usage: "more attempts after the first, for faults that may pass"}
+	FlagQuota   = &cli.StringFlag{
+		Name: "on-quota", Usage: "when a quota at a model server is used up: auto, wait, stop or fallback",
+	}
 	FlagTokens     = &cli.StringFlag{Name: "max-tokens", Usage: "tokens for the whole tree of agents; 0 is no limit"}
+	FlagCost       = &cli.StringFlag{Name: "max-cost", Usage: "what the whole tree of agents may cost; 0 is no limit"}
 	FlagNoLedger   = &cli.BoolFlag{Name: "no-ledger", Usage: "keep no record of what is run (see qq runs)"}
 	FlagSchema     = &cli.StringFlag{Name: "schema", Usage: "file with a JSON Schema that the answer must fit"}
 	FlagResultJSON = &cli.BoolFlag{Name: "json", Usage: "the same as --output-format json"}

@@ -14,7 +14,9 @@ import (
 
 // Flags that most commands share.
 var (
-	FlagModel = &cli.StringFlag{Name: "model", Usage: "ollama:NAME, extract or auto"}
+	FlagModel    = &cli.StringFlag{Name: "model", Usage: "SERVER:NAME, such as ollama:qwen3, an alias, extract or auto"}
+	FlagFallback = &cli.StringSliceFlag{Name: "fallback",
+		Usage: "models that are asked instead, if the server of a model cannot be had; repeatable"}
 	FlagCwd   = &cli.StringFlag{Name: "cwd", Aliases: []string{"C"}, Usage: "work in this directory"}
 	FlagJSON  = &cli.BoolFlag{Name: "json", Usage: "print JSON"}
 	FlagQuiet = &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"},
@@ -151,7 +153,7 @@ func settingFlags(c *cli.Context) (map[string]string, error) {
 	for _, s := range config.Settings() {
 		switch {
 		case s.Flag == "" || !c.IsSet(s.Flag):
-		case s.Kind == config.List || s.Kind == config.Rules:
+		case s.Kind == config.List || s.Kind == config.Rules || s.Kind == config.Models:
 			flags[s.Flag] = strings.Join(c.StringSlice(s.Flag), ",")
 		default:
 			flags[s.Flag] = fmt.Sprint(c.Value(s.Flag))

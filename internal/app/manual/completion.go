@@ -36,8 +36,9 @@ const (
 	Agents
 	AgentsOrFiles
 	Models
-	Runs   // and batches
-	AtWork // runs and batches
+	Servers // that have models
+	Runs    // and batches
+	AtWork  // runs and batches
 	Batches
 	Unfinished // batches that are not complete
 	Sessions
@@ -187,6 +188,8 @@ func (p *place) argument() Kind {
 		return p.first(Sessions)
 	case "sessions rm":
 		return Sessions
+	case "models show", "models test", "models pull", "setup":
+		return p.first(Models)
 	case "trust":
 		return p.first(Folders)
 	}
@@ -217,6 +220,8 @@ func kindOf(flag string) Kind {
 		return Agents
 	case "model":
 		return Models
+	case "server":
+		return Servers
 	case "session":
 		return Sessions
 	case "batch":

@@ -24,6 +24,8 @@ _qq() {
       COMPREPLY+=("${word#"$strip"}")
     fi
   done < <(command qq __complete -- "${words[@]}" </dev/null 2>/dev/null)
+  # After the name of a server, that of a model follows.
+  [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *: ]] && compopt -o nospace 2>/dev/null
   case $kind in
     files) i=-f ;;
     folders) i=-d ;;

@@ -106,5 +106,8 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 	if t.Usage != (task.Usage{}) {
 		text += fmt.Sprintf(", %s tokens", Tokens(t.Usage))
 	}
+	if t.Usage.PricedTokens > 0 {
+		text += ", cost " + Cost(t.Usage)
+	}
 	return text
 }

@@ -37,6 +37,9 @@ func Transcript(entries []llm.Entry, ends []string) string {
 		for _, call := range e.Calls {
 			b.WriteString(barred("→ ", call.Line()))
 		}
+		for _, image := range e.Images {
+			b.WriteString(barred("▣ ", image.String()))
+		}
 		if e.Content != "" {
 			b.WriteString(barred("│ ", e.Content))
 		}

@@ -24,13 +24,14 @@ type document struct {
 	Run      ledger.Run          `json:"run"`
 	Attempts []ledger.AttemptRow `json:"attempts"`
 	Result   *task.Result        `json:"result"` // null without a result
+	Shares   []ledger.Share      `json:"shares,omitempty"`
 }
 
 // printRun prints everything known about one run. A zero result means that the run has
 // none.
 func printRun(w io.Writer, r ledger.Run, attempts []ledger.AttemptRow, result task.Result, o layout) error {
 	if o.JSON {
-		doc := document{Run: r, Attempts: append([]ledger.AttemptRow{}, attempts...)}
+		doc := document{Run: r, Attempts: append([]ledger.AttemptRow{}, attempts...), Shares: o.Shares}
 		if result.Status != "" {
 			doc.Result = &result
 		}
@@ -65,11 +66,15 @@ func printRun(w io.Writer, r ledger.Run, attempts []ledger.AttemptRow, result ta
 	}
 	field("time", o.took(r)+waited(r))
 	if all := r.TotalUsage; all != (task.Usage{}) {
-		text := fmt.Sprintf("%d in, %d out", all.InputTokens, all.OutputTokens)
+		text, cost := output.Usage(all), output.WholeCost(all)
 		if own := r.Usage; own != all {
-			text += fmt.Sprintf(" (its own: %d in, %d out)", own.InputTokens, own.OutputTokens)
+			text += " (its own: " + output.Usage(own) + ")"
+			if costs := output.WholeCost(own); cost != "" && costs != "" {
+				cost += " (its own: " + costs + ")"
+			}
 		}
 		field("tokens", text)
+		field("cost", cost)
 	}
 	resultFields(field, result)
 	lines := fields.Lines(0)
@@ -79,6 +84,7 @@ func printRun(w io.Writer, r ledger.Run, attempts []ledger.AttemptRow, result ta
 		}
 	}
 	section("task", split(r.Task))
+	lines = append(lines, used(o.Shares)...)
 	section("earlier attempts", o.attempts(attempts))
 	section("error", split(cmp.Or(result.Err(), r.Error)))
 	section(answer(r, result))

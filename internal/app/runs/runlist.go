@@ -27,6 +27,7 @@ type layout struct {
 	Status bool // the rows of a list were chosen by their status
 	Errors bool // the runs of a list are followed by their errors
 	Home   string
+	Shares []ledger.Share // what agents used at each depth, of the run or batch that is shown
 }
 
 const (
@@ -39,6 +40,7 @@ type row struct {
 	isBatch bool
 	when    time.Time
 	cells   []string
+	costs   bool   // it is known to cost something
 	below   string // a line of its own; empty means none
 	value   any    // for scripts
 }
@@ -82,14 +84,17 @@ func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layo
 	if o.Batch {
 		number = "#"
 	}
-	t := output.Table{{"RUN", number, "STARTED", "STATUS", "AGENT", "TIME", "TOKENS", "TASK"}}
+	t := output.Table{{"RUN", number, "STARTED", "STATUS", "AGENT", "TIME", "TOKENS", "COST", "TASK"}}
+	costs := false
 	for _, r := range rows {
 		t = append(t, r.cells)
+		costs = costs || r.costs
+	}
+	if !costs {
+		drop(t, 7)
 	}
 	if !ofBatch {
-		for i := range t {
-			t[i] = slices.Delete(t[i], 1, 2)
-		}
+		drop(t, 1)
 	}
 	lines := t.Lines(o.width())
 	each := len(lines) / len(t) // lines of a row: in a narrow terminal two
@@ -108,14 +113,18 @@ func printBatch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o layout) err
 	if o.JSON {
 		return output.WriteJSON(w, struct {
 			batchValue
-			Runs []ledger.Run `json:"runs"`
-		}{batchValue{"batch", b}, append([]ledger.Run{}, runs...)})
+			Runs   []ledger.Run   `json:"runs"`
+			Shares []ledger.Share `json:"shares,omitempty"`
+		}{batchValue{"batch", b}, append([]ledger.Run{}, runs...), o.Shares})
 	}
 	if err := printRuns(w, nil, []ledger.BatchRow{b}, o); err != nil {
 		return err
 	}
 	o.Errors, o.Batch = true, true
-	return printRuns(w, runs, nil, o)
+	if err := printRuns(w, runs, nil, o); err != nil {
+		return err
+	}
+	return o.printUsed(w, b.Usage)
 }
 
 // batchValue is the JSON of a batch, for scripts. Type is "batch".
@@ -132,8 +141,8 @@ func (o layout) run(r ledger.Run) row {
 	}
 	return row{false, when, []string{
 		short(r.ID), o.inBatch(r), o.clock(when), o.status(r), o.brief(r.Agent, 16), o.took(r), tokens(r.TotalUsage),
-		o.text(r.Task),
-	}, below, struct {
+		output.Cost(r.TotalUsage), o.text(r.Task),
+	}, r.TotalUsage.Cost > 0, below, struct {
 		Type string `json:"type"`
 		ledger.Run
 	}{"run", r}}
@@ -161,8 +170,9 @@ func (o layout) batch(b ledger.BatchRow) row {
 		span = output.Roundly(took)
 	}
 	return row{true, b.Started, []string{
-		short(b.ID), "", o.clock(b.Started), status, "(batch)", span, tokens(b.Usage), progress(b),
-	}, "", batchValue{"batch", b}}
+		short(b.ID), "", o.clock(b.Started), status, "(batch)", span, tokens(b.Usage), output.Cost(b.Usage),
+		progress(b),
+	}, b.Usage.Cost > 0, "", batchValue{"batch", b}}
 }
 
 // progress describes how far a batch is. A batch that was resumed with other tasks may have
@@ -206,6 +216,7 @@ func printTree(w io.Writer, runs []ledger.Run, o layout) error {
 		below[parent] = append(below[parent], r)
 		known[r.ID] = r.ID != ""
 	}
+	costs := slices.ContainsFunc(runs, func(r ledger.Run) bool { return r.Usage.Cost > 0 })
 	var t output.Table
 	var grow func(id, before string)
 	grow = func(id, before string) {
@@ -218,8 +229,11 @@ func printTree(w io.Writer, runs []ledger.Run, o layout) error {
 			if id == "" {
 				branch, deeper = "", ""
 			}
-			t = append(t, []string{before + branch + short(r.ID), o.status(r), o.brief(r.Agent, 16), o.took(r),
-				o.text(r.Task)})
+			cells := []string{before + branch + short(r.ID), o.status(r), o.brief(r.Agent, 16), o.took(r)}
+			if costs { // each its own
+				cells = append(cells, output.Cost(r.Usage))
+			}
+			t = append(t, append(cells, o.text(r.Task)))
 			if r.ID != "" {
 				grow(r.ID, before+deeper)
 			}

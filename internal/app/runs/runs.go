@@ -151,6 +151,9 @@ func (r runs) showRun(c *cli.Context) error {
 		if c.Bool("log") {
 			return r.showLog(run, attempts, o)
 		}
+		if o.Shares, err = led.Shares(run.ID); err != nil {
+			return err
+		}
 		return printRun(r.Out, run, attempts, result, o)
 	})
 }
@@ -180,6 +183,9 @@ func (r runs) showBatch(led *ledger.Ledger, b ledger.Batch, o layout) error {
 		tasks = tasks[:MaxShown]
 		r.Note("only the newest %d are shown: qq runs list --batch %s --limit 0 shows all", MaxShown,
 			task.ShortID(b.ID))
+	}
+	if o.Shares, err = led.Shares(b.ID); err != nil {
+		return err
 	}
 	o.Limit = 0 // the limit of a list does not apply
 	return printBatch(r.Out, rows[0], tasks, o)

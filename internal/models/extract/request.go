@@ -78,13 +78,13 @@ func unsupported(problem string) error {
 	return &llm.Error{
 		Kind:    llm.Unsupported,
 		Problem: problem,
-		Hint: `say "summarize", "key points of", "keywords of" or "outline", and names of files (of folders: docs/) ` +
-			`or a text; for anything else ` + install + `; or name one with --model ollama:NAME`,
+		Hint: `for anything else ` + install + `; here say "summarize", "key points of", "keywords of" or ` +
+			`"outline", and names of files (of folders: docs/) or a text`,
 	}
 }
 
 // install is how to get a language model, unless [Backend.Instead] says it.
-const install = `install a model: "ollama pull qwen3:4b", then run again`
+const install = `run qq setup, which finds a model or takes a key, or install one: "ollama pull qwen3:4b"`
 
 const notOurs = "the built-in model only summarizes, lists key points or keywords, and outlines"
 

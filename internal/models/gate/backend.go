@@ -25,6 +25,9 @@ const (
 type Policy struct {
 	Retries int     // attempts after the first
 	Repeats Repeats // hears about each retry; nil means nobody listens
+	// Hasty says that another model can answer: nothing waits for an open circuit breaker, nor long for a server that
+	// wants no requests.
+	Hasty bool
 }
 
 // Repeats is told about retries.
@@ -42,6 +45,7 @@ type Backend struct {
 	model     string
 	admission llm.Admission
 	retry     retrypolicy.RetryPolicy[any]
+	hasty     bool
 	repeats   atomic.Int64
 }
 
@@ -51,7 +55,7 @@ var _ llm.Backend = (*Backend)(nil)
 // behind next. Each attempt enters a and leaves it. After a Retry-After or an open breaker, a makes the retry wait,
 // not the retry delay. A nil a admits everything.
 func Retrying(next llm.Backend, model string, a llm.Admission, p Policy) *Backend {
-	b := &Backend{next: next, model: model, admission: a}
+	b := &Backend{next: next, model: model, admission: a, hasty: p.Hasty}
 	delay := wait
 	if a == nil {
 		b.admission = unlimited{}
@@ -77,7 +81,7 @@ func heldBack(err error) bool {
 // called for each retry; nil means that nobody counts.
 func policy(p Policy, delay func(n int, err error) time.Duration, counted func()) retrypolicy.RetryPolicy[any] {
 	return retrypolicy.NewBuilder[any]().
-		HandleIf(func(_ any, err error) bool { return repeatable(err) }).
+		HandleIf(func(_ any, err error) bool { return repeatable(err, p.Hasty) }).
 		WithMaxRetries(max(p.Retries, 0)).
 		WithDelayFunc(func(e failsafe.ExecutionAttempt[any]) time.Duration {
 			return delay(e.Retries(), e.LastError())
@@ -109,17 +113,24 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	// answer that came together with the end of ctx.
 	_ = failsafe.With[any](b.retry).WithContext(ctx).Run(func() error {
 		attempts++
-		var permit llm.Permit
-		if permit, err = b.enter(ctx, err); err != nil {
-			return err // resp keeps the text of the previous attempt
+		for round := 1; ; round++ {
+			permit, refused := b.enter(ctx, err)
+			if refused != nil {
+				if !isQuota(err) || !isQuota(refused) {
+					err = refused // else what the server said says more
+				}
+				return err // resp keeps the text of the previous attempt
+			}
+			before := resp.Message
+			resp, err = b.attempt(ctx, permit, r, yield)
+			used = used.Add(resp.Usage)
+			if err != nil && resp.Message.Content == "" {
+				resp.Message = before // keep the text of an earlier attempt
+			}
+			if !isQuota(err) || b.admission == (unlimited{}) || round == mostRounds {
+				return err
+			}
 		}
-		before := resp.Message
-		resp, err = b.attempt(ctx, permit, r, yield)
-		used = used.Add(resp.Usage)
-		if err != nil && resp.Message.Content == "" {
-			resp.Message = before // keep the text of an earlier attempt
-		}
-		return err
 	})
 	resp.Usage = used
 	switch {
@@ -136,10 +147,22 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	return resp, err
 }
 
+// mostRounds is how often the reset of a quota is waited for in one attempt. Whether it is waited for at all, the
+// admission decides.
+const mostRounds = 20
+
+func isQuota(err error) bool {
+	e, ok := errors.AsType[*llm.Error](err)
+	return ok && e.Kind == llm.Quota
+}
+
 // enter waits until the admission lets an attempt pass. last is the error of the previous attempt, or nil. Only if
 // last says that a breaker is open does the attempt wait for its trial request.
 func (b *Backend) enter(ctx context.Context, last error) (llm.Permit, error) {
 	e, ok := errors.AsType[*llm.Error](last)
+	if b.hasty {
+		ctx = llm.Hurried(ctx)
+	}
 	return b.admission.Enter(ctx, b.model, ok && e.Kind == llm.Open)
 }
 
@@ -149,6 +172,10 @@ func (b *Backend) attempt(
 	report := llm.Report{Cancelled: true} // the report if Chat panics
 	defer func() { permit.Leave(report) }()
 	resp, err := b.next.Chat(ctx, r, func(c llm.Chunk) {
+		if c.Allowed != nil {
+			permit.Allowed(*c.Allowed)
+			return
+		}
 		permit.Active()
 		if yield != nil {
 			yield(c)
@@ -158,10 +185,14 @@ func (b *Backend) attempt(
 	return resp, err
 }
 
-// repeatable reports whether a retry makes sense after err.
-func repeatable(err error) bool {
+// repeatable reports whether a retry makes sense after err. hasty says that it must not wait for a circuit breaker, nor
+// longer than the longest delay between two attempts.
+func repeatable(err error, hasty bool) bool {
 	e, ok := errors.AsType[*llm.Error](err)
-	return ok && (e.Passing() || e.Kind == llm.Open && e.RetryAfter > 0)
+	if !ok || hasty && (e.Kind == llm.Open || e.RetryAfter > longestWait) {
+		return false
+	}
+	return e.Passing() || e.Kind == llm.Open && e.RetryAfter > 0
 }
 
 // wait returns the delay before the retry that follows attempt n (from 0), which failed with err. The delay grows
@@ -189,4 +220,5 @@ type unlimited struct{}
 
 func (unlimited) Enter(context.Context, string, bool) (llm.Permit, error) { return unlimited{}, nil }
 func (unlimited) Active()                                                 {}
+func (unlimited) Allowed(llm.Allowance)                                   {}
 func (unlimited) Leave(llm.Report)                                        {}

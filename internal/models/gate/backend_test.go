@@ -210,7 +210,7 @@ func TestEachAttemptPassesTheGate(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []time.Duration{after}, m.waits())
 		assert.Equal(t, 2, g.Limit(), "halved")
-		assert.Equal(t, r.Usage, g.Used())
+		assert.Equal(t, r.Usage, g.config.Budget.Used())
 		waited.is(t, time.Second+after)
 	})
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go/circuitbreaker"
-
 	"qq/pkg/llm"
 )
 
@@ -29,9 +27,9 @@ type breakers struct {
 	models  map[string]*breaker // of those that have failed
 }
 
-func newBreakers(retries int) breakers {
+func newBreakers(server string, retries int) breakers {
 	retries = max(retries, 0)
-	return breakers{retries: retries, server: newBreaker("the model server", retries), models: map[string]*breaker{}}
+	return breakers{retries: retries, server: newBreaker(server, retries), models: map[string]*breaker{}}
 }
 
 // generations counts how often the breakers of the server and of one model have opened.
@@ -69,6 +67,12 @@ func (s *breakers) left(model string) time.Duration {
 		d = max(d, m.left())
 	}
 	return d
+}
+
+// trying reports whether requests for the model wait for the outcome of a trial.
+func (s *breakers) trying(model string) bool {
+	m := s.models[model]
+	return s.server.trial != nil || m != nil && m.trial != nil
 }
 
 // calm reports whether certainly no breaker is open. False means that one may be open.
@@ -138,23 +142,21 @@ func verdicts(r llm.Report) (server, model verdict) {
 	return nothing, nothing
 }
 
-// breaker is a circuit breaker with three rules that the library's lacks. A cancelled trial
-// passes to another request. A late report of a request sent before the breaker opened does not
-// count for the trial. A breaker that opens again and again becomes hopeless.
+// breaker is a circuit breaker: closed, open for a time, or half open, when one trial request decides. A cancelled
+// trial passes to another request. A late report of a request sent before the breaker opened does not count for the
+// trial. A breaker that opens again and again becomes hopeless.
 type breaker struct {
-	circuit    circuitbreaker.CircuitBreaker[any]
 	of         string // its name in messages
 	retries    int
-	opened     int     // times in a row, without a success between
-	generation int     // grows whenever it opens
-	since      uint64  // the last request sent before it opened
-	trial      *permit // the request that decides when the breaker is half open
+	failures   int       // in a row, while it is closed
+	opened     int       // times in a row, without a success between
+	until      time.Time // when it is half open, if it has opened
+	generation int       // grows whenever it opens
+	since      uint64    // the last request sent before it opened
+	trial      *permit   // the request that decides when the breaker is half open
 }
 
-func newBreaker(of string, retries int) *breaker {
-	return &breaker{of: of, retries: retries, circuit: circuitbreaker.NewBuilder[any]().
-		WithFailureThreshold(failuresToOpen).WithSuccessThreshold(1).WithDelay(openFor).Build()}
-}
+func newBreaker(of string, retries int) *breaker { return &breaker{of: of, retries: retries} }
 
 func (b *breaker) hopeless() bool { return b.opened > b.retries }
 
@@ -163,7 +165,7 @@ func (b *breaker) left() time.Duration {
 	if b.opened == 0 { // the common case, without a look at the clock
 		return 0
 	}
-	return b.circuit.RemainingDelay()
+	return max(time.Until(b.until), 0)
 }
 
 // refusal returns the error for a request for the model while the breaker is open, or nil.
@@ -180,13 +182,8 @@ func (b *breaker) refusal(model string) *llm.Error {
 	return e
 }
 
-func (b *breaker) admits() bool {
-	if b.opened == 0 {
-		return true
-	}
-	// The library permits one trial. If that was cancelled, another request may take its place.
-	return b.circuit.IsHalfOpen() && b.trial == nil || b.circuit.TryAcquirePermit()
-}
+// admits reports whether a request may be sent. One that is sent while the breaker is half open is the trial.
+func (b *breaker) admits() bool { return b.opened == 0 || b.trial == nil && b.left() == 0 }
 
 func (b *breaker) sent(p *permit) {
 	if b.opened > 0 {
@@ -201,15 +198,14 @@ func (b *breaker) record(p *permit, v verdict, kind llm.Kind, last uint64, g *Ga
 	b.trial = nil
 	switch v {
 	case failed:
-		b.circuit.RecordFailure()
-		if b.circuit.IsOpen() {
+		if b.failures++; b.opened > 0 || b.failures == failuresToOpen {
 			b.generation++
 			b.opened++
-			b.since = last
+			b.since, b.until = last, time.Now().Add(openFor)
 			b.tell(kind, g)
 		}
 	case answered:
-		b.circuit.RecordSuccess()
+		b.failures = 0
 		if b.opened > 0 {
 			b.opened = 0
 			g.note("circuit breaker closed: %s answers again", b.of)

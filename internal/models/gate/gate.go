@@ -1,26 +1,31 @@
 // Package gate decides when the requests of a whole tree of processes may go to
-// one model server, refuses those that are hopeless, and retries failed ones.
+// the model servers, refuses those that are hopeless, and retries failed ones.
 //
-// Vocabulary: the root has one [Gate]. Every request of every process enters it,
-// and leaves it with a report of the outcome. The limit is the number of requests
+// Vocabulary: the root has one [Gate] for each server. Every request of every process
+// enters the gate of its server, and leaves it with a report of the outcome. The limit is the number of requests
 // that may be under way at once. It begins at the ceiling, and adapts to what the
 // server serves in parallel: see limiter. A breaker is a circuit breaker: after
 // three failures in a row nothing is sent for a minute, then one trial request.
 // The server has a breaker, and so has each of its models, because one model can
-// be broken alone. The budget is the number of tokens that the tree may use. A
+// be broken alone. The pace is what the server allows, as its replies say: so many
+// requests and tokens before a reset. A quota is what it allows on the whole: see
+// [OnQuota]. The [Budget] is how many tokens the tree may use, and what they may cost, at all servers
+// together. A
 // [Backend] sends the requests of one model through an admission (the Gate, or a
 // control pipe that leads to it), and retries them.
 //
-// Flow: Enter refuses at once when the budget is spent or a breaker is open. Otherwise it queues the request until
-// the limit, the Retry-After of the server and the breakers admit it. A request that was refused by an open breaker
-// and has a retry left calls Enter with again set: it is then queued until the trial request. Leave counts the
-// tokens, updates the limit and the breakers, and then admits or refuses queued requests. After a Retry-After or an
-// open breaker a Backend waits in this queue, where the clocks of its task are paused. Before other retries it
-// waits outside of the queue.
+// Flow: Enter refuses at once when the budget is spent, a quota is used up or a breaker is open. Otherwise it queues
+// the request until the limit, the pace, the Retry-After of the server and the breakers admit it. A request that was
+// refused by an open breaker and has a retry left calls Enter with again set: it is then queued until the trial
+// request. A request that another model can answer is refused, too, while the server wants no requests for longer than
+// half a minute. Leave counts the tokens, updates the limit and the breakers, and then admits or refuses queued
+// requests. After a Retry-After, an open breaker or for the reset of a quota a Backend waits in this queue, where the
+// clocks of its task are paused. Before other retries it waits outside of the queue.
 //
 // Promises: first come, first served, except that a request does not wait behind one that waits for the trial of
 // another model. A permit is given once; if its request has been cancelled, the next one gets it. No request stays
-// in the queue for a breaker that has opened again, for one that is hopeless, or for a spent budget. Methods of
+// in the queue for a breaker that has opened again, for one that is hopeless, for a quota whose reset is not waited
+// for, or for a spent budget. A server whose replies say what it allows is never asked more often. Methods of
 // callers are never called with a lock held.
 //
 // Not promised: that the limit is exactly what the server serves (the gate tries
@@ -29,6 +34,7 @@
 package gate
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"fmt"
@@ -37,7 +43,6 @@ import (
 	"time"
 
 	"qq/pkg/llm"
-	"qq/pkg/task"
 )
 
 // Bounds on what a report may say: it may come from an agent that follows
@@ -50,14 +55,21 @@ const (
 
 // Config holds the limits of a Gate.
 type Config struct {
-	MaxInFlight int // requests under way at once: the ceiling, and where the limit begins
-	MaxTokens   int // of all requests together; 0 is no limit
+	Server      string  // how notes and errors name it; empty is "the model server"
+	MaxInFlight int     // requests under way at once: the ceiling, and where the limit begins
+	Budget      *Budget // of all gates together; nil is no limit
+	// Probe says that the first request goes alone, until the server has said what it allows.
+	Probe   bool
+	OnQuota OnQuota // what happens when a quota is used up
 	// Retries is how often a request is retried. A breaker that opened more often than that,
 	// without a success between, is hopeless.
 	Retries int
 	// Notes hears once about each event: requests are held back, a breaker has
 	// opened or closed. Nil means nobody listens.
 	Notes Notes
+	// Waits hears instead that requests wait for the reset of a quota: the agent of such a request says nothing of it,
+	// as it does of a repeated one. Nil is Notes.
+	Waits Notes
 }
 
 // Notes passes messages on to a person.
@@ -83,8 +95,13 @@ type Gate struct {
 	sent     uint64    // requests so far
 	limiter  limiter
 	breakers breakers
-	used     task.Usage
+	pace     pace
+	heard    bool        // the server has answered a request
+	sign     time.Time   // when it last said something
+	paced    bool        // a person was told about the pace
+	usedUp   *llm.Error  // a quota is used up, and nothing waits for its reset; nil if it is not so
 	held     time.Time   // nothing is sent before this time (Retry-After)
+	reset    time.Time   // the same, for the reset of a quota: a person wants to wait for it
 	wake     *time.Timer // fires at due and calls woken; nil if it is not set
 	due      time.Time
 	after    []message // to deliver when mu is free again
@@ -93,21 +110,31 @@ type Gate struct {
 // message is what the gate reports after it has unlocked: a note for a person, or to the Clocked
 // of a request how long the request has waited at the server.
 type message struct {
+	to     Notes
 	note   string
 	who    Clocked
 	behind time.Duration
+	serve  []*Gate // whose queues must be served
 }
 
 // NewGate returns a gate with no requests under way.
 func NewGate(c Config) *Gate {
 	c.MaxInFlight = max(c.MaxInFlight, 1)
-	return &Gate{config: c, limiter: newLimiter(c.MaxInFlight), breakers: newBreakers(c.Retries)}
+	c.Server = cmp.Or(c.Server, "the model server")
+	if c.Budget == nil {
+		c.Budget = NewBudget(0, 0)
+	}
+	g := &Gate{config: c, limiter: newLimiter(c.MaxInFlight), breakers: newBreakers(c.Server, c.Retries),
+		heard: !c.Probe}
+	c.Budget.join(g)
+	return g
 }
 
 // waiter is a queued request. Its permit or err is set before done is closed.
 type waiter struct {
 	model   string
 	who     Clocked
+	hurried bool          // another model can answer, see [llm.Hurried]
 	since   *generations  // the breakers it waits for, as they were; nil waits for none
 	element *list.Element // in the queue; nil when it has left it
 	permit  *permit
@@ -127,7 +154,8 @@ func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked)
 	if again {
 		since = g.breakers.generations(model)
 	}
-	if err := g.refusal(model, since); err != nil {
+	w := &waiter{model: model, who: who, since: since, hurried: llm.InHurry(ctx)}
+	if err := g.turnsAway(w, time.Now()); err != nil {
 		g.unlock()
 		return nil, err
 	}
@@ -135,7 +163,7 @@ func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked)
 		g.unlock()
 		return p, nil
 	}
-	w := &waiter{model: model, who: who, since: since, done: make(chan struct{})}
+	w.done = make(chan struct{})
 	w.element = g.queue.PushBack(w)
 	g.serve() // sets the wake-up timer if this waiter needs one
 	g.unlock()
@@ -190,30 +218,8 @@ func (g *Gate) Refusal(model string) error {
 	return nil
 }
 
-// Used returns how many tokens all requests together have used.
-func (g *Gate) Used() task.Usage {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.used
-}
-
-// Spent reports whether the budget is used up.
-func (g *Gate) Spent() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_, over := g.spent()
-	return over
-}
-
-// spent returns how many tokens are used, and whether the budget is used up. The caller holds
-// g.mu.
-func (g *Gate) spent() (used int, over bool) {
-	used = g.used.InputTokens + g.used.OutputTokens
-	return used, g.config.MaxTokens > 0 && used >= g.config.MaxTokens
-}
-
-// Waits returns how long the first queued request still waits for the end of a Retry-After or for
-// the trial of a breaker; 0 if none waits for either.
+// Waits returns how long the first queued request still waits for the end of a Retry-After, for a reset or for
+// the trial of a breaker; 0 if none waits for any of them.
 func (g *Gate) Waits() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -221,7 +227,18 @@ func (g *Gate) Waits() time.Duration {
 	if front == nil {
 		return 0
 	}
-	return max(time.Until(g.held), g.breakers.left(front.Value.(*waiter).model), 0)
+	d, soon := g.pause(time.Now())
+	if soon {
+		d = 0
+	}
+	return max(d, g.breakers.left(front.Value.(*waiter).model))
+}
+
+// InFlight returns how many requests are under way.
+func (g *Gate) InFlight() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.flight)
 }
 
 // Limit returns how many requests may currently be under way at once.
@@ -237,27 +254,38 @@ func (g *Gate) unlock() {
 	g.after = nil
 	g.mu.Unlock()
 	for _, m := range after {
-		if m.who != nil {
+		switch {
+		case m.who != nil:
 			m.who.Behind(m.behind)
-		} else {
-			g.config.Notes.Note("%s", m.note)
+		case m.note != "":
+			m.to.Note("%s", m.note)
+		}
+		for _, o := range m.serve {
+			o.again()
 		}
 	}
 }
 
 // note collects a message, which unlock delivers. The caller holds g.mu.
 func (g *Gate) note(format string, args ...any) {
-	if g.config.Notes != nil {
-		g.after = append(g.after, message{note: fmt.Sprintf(format, args...)})
+	g.tell(g.config.Notes, fmt.Sprintf(format, args...))
+}
+
+// tell is note for those who listen at to, which may be nil.
+func (g *Gate) tell(to Notes, note string) {
+	if to != nil {
+		g.after = append(g.after, message{to: to, note: note})
 	}
 }
 
 // refusal returns why a request may not enter the queue or stay in it; nil means that it may. since holds the
 // generations of the breakers that the request waits for, or is nil. The caller holds g.mu.
 func (g *Gate) refusal(model string, since *generations) *llm.Error {
-	if used, over := g.spent(); over {
-		return &llm.Error{Kind: llm.Spent, Hint: "raise QQ_MAX_TOKENS or --max-tokens",
-			Problem: fmt.Sprintf("Token budget exhausted: %d of %d tokens used", used, g.config.MaxTokens)}
+	if err := g.config.Budget.refusal(); err != nil {
+		return err
+	}
+	if g.usedUp != nil {
+		return g.usedUp
 	}
 	return g.breakers.refusal(model, since)
 }
@@ -275,9 +303,14 @@ func (g *Gate) pass(model string, who Clocked) *permit {
 	return g.send(model, who, now)
 }
 
-// open reports whether the limit and the Retry-After of the server admit another request. The caller holds g.mu.
+// open reports whether the limit, the pace and the Retry-After of the server admit another request. The caller holds
+// g.mu.
 func (g *Gate) open(now time.Time) bool {
-	return len(g.flight) < g.limiter.limit && !now.Before(g.held)
+	if len(g.flight) >= g.limiter.limit {
+		return false
+	}
+	d, soon := g.pause(now)
+	return d <= 0 && !soon
 }
 
 func (g *Gate) send(model string, who Clocked, now time.Time) *permit {
@@ -286,6 +319,7 @@ func (g *Gate) send(model string, who Clocked, now time.Time) *permit {
 	g.flight = append(g.flight, p)
 	g.limiter.filled(len(g.flight), now)
 	g.breakers.sent(p)
+	g.pace.sent()
 	return p
 }
 
@@ -296,13 +330,14 @@ func (g *Gate) serve() {
 	for e := g.queue.Front(); e != nil; {
 		w := e.Value.(*waiter)
 		e = e.Next()
-		if err := g.refusal(w.model, w.since); err != nil {
+		if err := g.turnsAway(w, now); err != nil {
 			w.err = err
 		} else if g.open(now) && g.breakers.admits(w.model) {
 			w.permit = g.send(w.model, w.who, now)
 		} else {
-			g.wakeIn(max(g.held.Sub(now), g.breakers.left(w.model)), now)
-			if g.breakers.calm() {
+			d, _ := g.pause(now)
+			g.wakeIn(max(d, g.breakers.left(w.model)), now)
+			if g.breakers.calm() && d <= longestWait {
 				return // all others wait for the same
 			}
 			continue
@@ -335,6 +370,13 @@ func (g *Gate) woken() {
 	g.serve()
 }
 
+// again serves the queue, because something outside of the gate has changed.
+func (g *Gate) again() {
+	g.mu.Lock()
+	defer g.unlock()
+	g.serve()
+}
+
 // hold holds back all requests for d from now on, unless they are held back longer already. The caller holds g.mu.
 func (g *Gate) hold(d time.Duration, now time.Time) {
 	until := now.Add(d)
@@ -343,7 +385,7 @@ func (g *Gate) hold(d time.Duration, now time.Time) {
 	}
 	// Several replies with about the same Retry-After are one event.
 	if until.Sub(g.held) > time.Second || !now.Before(g.held) {
-		g.note("requests held back %ds by Retry-After of the model server", seconds(d))
+		g.note("requests held back %ds by Retry-After of %s", seconds(d), g.config.Server)
 	}
 	g.held = until
 }
@@ -356,6 +398,8 @@ type permit struct {
 	sent   time.Time
 	first  time.Time // when the server first said something; zero until then
 	gone   bool
+
+	answered bool // the server has begun to answer, as far as its pace is concerned
 
 	who       Clocked   // may be nil
 	credited  time.Time // until when its waiting has been reported to who
@@ -378,11 +422,15 @@ func (p *permit) Active() {
 		return
 	}
 	now := time.Now()
+	g.sign = now
 	if p.first.IsZero() {
 		p.first = now
 		g.limiter.began(p, g.flight, g.sent)
 	}
 	g.progress(p, now)
+	if g.hear(p, now) {
+		g.serve()
+	}
 }
 
 // Leave implements [llm.Permit].
@@ -396,7 +444,13 @@ func (p *permit) Leave(r llm.Report) {
 	}
 	p.gone = true
 	now := time.Now()
-	g.used = g.used.Add(r.Usage)
+	if !r.Cancelled {
+		g.sign = now
+	}
+	if others := g.config.Budget.use(r.Usage, g); others != nil {
+		g.after = append(g.after, message{serve: others})
+	}
+	g.pace.used(r.Usage.Tokens())
 	if !r.Cancelled && r.Kind != llm.Unreachable && r.Kind != llm.Busy {
 		for _, o := range g.flight {
 			if o.number < p.number {
@@ -408,8 +462,19 @@ func (p *permit) Leave(r llm.Report) {
 	g.limiter.ended(p, r, g.flight, g.sent, now)
 	i := slices.Index(g.flight, p)
 	g.flight = slices.Delete(g.flight, i, i+1)
-	if r.Kind == llm.Busy && r.RetryAfter > 0 && !r.Cancelled {
-		g.hold(r.RetryAfter, now)
+	switch {
+	case r.Kind == llm.Unreachable:
+	case r.Cancelled:
+		if !p.answered {
+			g.pace.answered(now) // it may have reached the server
+		}
+	case r.Kind == llm.Quota:
+		g.exhaust(r.RetryAfter, now)
+	default:
+		g.hear(p, now)
+		if r.Kind == llm.Busy && r.RetryAfter > 0 {
+			g.hold(r.RetryAfter, now)
+		}
 	}
 	g.breakers.record(p, r, g.sent, g)
 	g.serve()
@@ -435,8 +500,7 @@ func bounded(r llm.Report) llm.Report {
 	r.RetryAfter = min(max(r.RetryAfter, 0), longestHold)
 	r.Timing.Queued = min(max(r.Timing.Queued, 0), longestTiming)
 	r.Timing.Served = min(max(r.Timing.Served, 0), longestTiming)
-	r.Usage.InputTokens = min(max(r.Usage.InputTokens, 0), mostTokens)
-	r.Usage.OutputTokens = min(max(r.Usage.OutputTokens, 0), mostTokens)
+	r.Usage = r.Usage.Bounded(mostTokens)
 	return r
 }
 

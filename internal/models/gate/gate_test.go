@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"qq/pkg/llm"
+	"qq/pkg/money"
 	"qq/pkg/task"
 )
 
@@ -203,7 +204,7 @@ func TestRetryAfterHoldsBackAll(t *testing.T) {
 
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Config{MaxInFlight: 2, MaxTokens: 100})
+		g := NewGate(Config{MaxInFlight: 2, Budget: NewBudget(100, 0)})
 		permits := enter(t, g, 2)
 		first, second := line(t.Context(), g), line(t.Context(), g)
 		permits[0].Leave(llm.Report{Usage: task.Usage{InputTokens: 90, OutputTokens: 9}})
@@ -217,10 +218,32 @@ func TestBudget(t *testing.T) {
 		assert.Nil(t, g.Try("m", nil))
 		require.Equal(t, error(e), g.Refusal("m"))
 		o.permit.Leave(llm.Report{Usage: task.Usage{InputTokens: -1000, OutputTokens: 7}})
-		assert.Equal(t, task.Usage{InputTokens: 90, OutputTokens: 17}, g.Used(),
+		assert.Equal(t, task.Usage{InputTokens: 90, OutputTokens: 17}, g.config.Budget.Used(),
 			"what was under way counts, and nobody gives back")
 		_, err := g.Enter(t.Context(), "m", false, nil)
 		assert.Contains(t, demand(t, err, llm.Spent).Problem, "107 of 100")
+	})
+}
+
+// TestBudgetOfCost: what requests of all gates cost counts, also of those that failed, and nobody gives back.
+func TestBudgetOfCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(0, 1000)
+		g, other := NewGate(Config{MaxInFlight: 2, Budget: b}), NewGate(Config{MaxInFlight: 1, Budget: b})
+		permits := enter(t, g, 2)
+		first := enter(t, other, 1)[0]
+		waiting := line(t.Context(), other)
+		permits[0].Leave(llm.Report{Usage: task.Usage{InputTokens: 1 << 30, Cost: 600}})
+		require.NoError(t, g.Refusal("m"))
+		permits[1].Leave(llm.Report{Kind: llm.BrokenStream, Usage: task.Usage{Cost: 400}})
+		e := demand(t, (<-waiting).err, llm.Spent)
+		assert.EqualError(t, e, "Cost budget exhausted: 0.000001 of 0.000001 used\n"+
+			"hint: raise QQ_MAX_COST or --max-cost")
+		assert.Equal(t, task.Limit, e.TaskStatus())
+		require.Equal(t, error(e), g.Refusal("m"))
+		first.Leave(llm.Report{Usage: task.Usage{Cost: -500}})
+		assert.Equal(t, money.Amount(1000), b.Used().Cost)
+		assert.True(t, b.Spent())
 	})
 }
 
@@ -356,7 +379,7 @@ func TestAnyCrowd(t *testing.T) {
 		}), 1, 20).Draw(rt, "ends")
 		seed := rapid.Uint64().Draw(rt, "seed")
 		synctest.Test(t, func(t *testing.T) {
-			g := NewGate(Config{MaxInFlight: ceiling, MaxTokens: budget, Retries: 1})
+			g := NewGate(Config{MaxInFlight: ceiling, Budget: NewBudget(budget, 0), Retries: 1})
 			c := &anyCrowd{gate: g, ends: ends, patience: patience}
 			var wg sync.WaitGroup
 			for i := range clients {
@@ -370,7 +393,7 @@ func TestAnyCrowd(t *testing.T) {
 			assert.Empty(rt, g.flight)
 			assert.GreaterOrEqual(rt, g.Limit(), 1)
 			assert.LessOrEqual(rt, g.Limit(), ceiling)
-			assert.Equal(rt, c.tokens, g.Used().InputTokens)
+			assert.Equal(rt, c.tokens, g.config.Budget.Used().InputTokens)
 			// Whatever happened, an hour later one may pass, or the budget is spent.
 			time.Sleep(time.Hour)
 			if p := g.Try("m", nil); p == nil {

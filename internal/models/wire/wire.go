@@ -1,6 +1,6 @@
 // Package wire carries chat requests to model servers over HTTP, for every
 // dialect: it posts them, classifies what goes wrong as a [Fault], and reads
-// streams line by line ([Lines]) or event by event ([Events]).
+// a [Stream] line by line ([Lines]) or event by event ([Events]).
 //
 // A dialect writes the request, decodes what the stream contains, and puts a Fault into words for its users.
 //
@@ -12,6 +12,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -24,10 +25,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	"qq/pkg/llm"
-	"qq/pkg/task"
 )
 
 const (
@@ -45,7 +44,10 @@ type Fault struct {
 	Kind       llm.Kind
 	Status     int           // 0 without one
 	RetryAfter time.Duration // what the server asked for
+	Allowed    llm.Allowance // what it says about further requests
 	Text       string        // what the server said, or the innermost error; one line
+	Param      string        // the field of the request that is wrong, if the server says it
+	BadKey     bool          // the server says that it does not know the key, though not by its status
 	Err        error         // the cause, or nil
 }
 
@@ -102,12 +104,21 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.send(req, MaxReply)
 }
 
+// Stream is RoundTrip for a reply of any length.
+func (t *Transport) Stream(req *http.Request) (*http.Response, error) { return t.send(req, -1) }
+
+// Reply is the beginning of a successful reply.
+type Reply struct {
+	io.ReadCloser
+	Allowed llm.Allowance // what the server says about further requests
+}
+
 // Post sends body to u and returns the body of the answer as a stream. An error while reading it is a [Fault]. The
 // caller must close the stream. When ctx ends, the stream ends too.
-func (t *Transport) Post(ctx context.Context, u string, header http.Header, body []byte) (io.ReadCloser, error) {
+func (t *Transport) Post(ctx context.Context, u string, header http.Header, body []byte) (Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return Reply{}, err
 	}
 	for name, values := range header {
 		req.Header[name] = values
@@ -115,9 +126,9 @@ func (t *Transport) Post(ctx context.Context, u string, header http.Header, body
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := t.send(req, -1)
 	if err != nil {
-		return nil, err
+		return Reply{}, err
 	}
-	return resp.Body, nil
+	return Reply{resp.Body, allowanceOf(resp.Header, time.Now())}, nil
 }
 
 // send sends req. At most limit bytes of the reply can be read; -1 means no limit.
@@ -164,11 +175,19 @@ func connectFault(err error) *Fault {
 }
 
 func statusFault(resp *http.Response) *Fault {
+	now := time.Now()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a part of the page is enough
-	f := &Fault{Kind: kindOf(resp.StatusCode), Status: resp.StatusCode, Text: errorMessage(body)}
-	f.RetryAfter, _ = llm.RetryAfter(resp.Header.Get("Retry-After"), time.Now())
+	f := &Fault{Kind: llm.KindOf(resp.StatusCode), Status: resp.StatusCode, Text: errorMessage(body)}
+	f.Allowed = allowanceOf(resp.Header, now)
+	f.RetryAfter = retryAfter(resp.Header, resp.StatusCode, f.Allowed, now)
+	f.describe(body)
+	if d := untilReset(resp.Header, now); f.Kind == llm.Busy && d > 0 && f.RetryAfter == 0 {
+		if f.RetryAfter = min(d, time.Hour); d > longestPace {
+			f.Kind = llm.Quota
+		}
+	}
 	if location := resp.Header.Get("Location"); location != "" && resp.StatusCode < 400 {
-		f.Text = "it redirects to " + OneLine(location)
+		f.Text = "it redirects to " + llm.OneLine(location)
 	}
 	if f.Text == "" {
 		f.Text = strings.ToLower(http.StatusText(resp.StatusCode))
@@ -176,33 +195,98 @@ func statusFault(resp *http.Response) *Fault {
 	return f
 }
 
-// kindOf classifies an HTTP status that is not success.
-func kindOf(status int) llm.Kind {
-	switch {
-	case status == http.StatusTooManyRequests, status == http.StatusBadGateway,
-		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
-		return llm.Busy
-	case status >= 500:
-		return llm.Server
-	}
-	return llm.Rejected
+// errorObject is how servers describe an error. All fields are optional.
+type errorObject struct {
+	Message json.RawMessage `json:"message"` // a text; of Mistral sometimes an object
+	Type    string          `json:"type"`
+	Code    json.RawMessage `json:"code"`  // a word or a number
+	Param   string          `json:"param"` // the field of the request that is wrong
+	Details []struct {      // of Gemini
+		Reason     string `json:"reason"`
+		RetryDelay string `json:"retryDelay"`
+		Violations []struct {
+			QuotaID string `json:"quotaId"`
+		} `json:"violations"`
+	} `json:"details"`
 }
 
-// errorMessage extracts the message of an error body: the "error" of a JSON object or a plain
-// text. For an HTML page it returns "".
+// describe reads what body, the body of a failure, says about the error beside its text. Most servers say it in an
+// object called error; Mistral and old versions of vLLM say it at the top.
+func (f *Fault) describe(body []byte) {
+	var reply struct {
+		Error errorObject `json:"error"`
+		errorObject
+	}
+	_ = json.Unmarshal(body, &reply) // what has another type than expected stays empty
+	for _, e := range [...]*errorObject{&reply.Error, &reply.errorObject} {
+		f.Param = cmp.Or(f.Param, e.Param)
+		code := ""
+		_ = json.Unmarshal(e.Code, &code) // else it is a number
+		f.class(e.Type, code)
+		for _, d := range e.Details {
+			f.BadKey = f.BadKey || d.Reason == "API_KEY_INVALID"
+			if f.Status != http.StatusTooManyRequests {
+				continue
+			}
+			if after, ok := resetAfter(d.RetryDelay); ok && f.RetryAfter == 0 {
+				f.RetryAfter = min(after, time.Hour)
+			}
+			for _, v := range d.Violations {
+				if strings.Contains(v.QuotaID, "PerDay") {
+					f.Kind = llm.Quota
+				}
+			}
+		}
+	}
+}
+
+// class adjusts the kind to the type or the code of the error: a server that wants fewer requests may mean that a quota
+// is used up, and one that rejects a request that its prompt is too long.
+func (f *Fault) class(words ...string) {
+	for _, word := range words {
+		switch {
+		case f.Status == http.StatusTooManyRequests && llm.IsQuota(word):
+			f.Kind = llm.Quota
+		case llm.IsOverflow(word):
+			f.Kind = llm.ContextOverflow
+		}
+	}
+}
+
+// errorMessage extracts the message of an error body: the "error" of a JSON object, or the "message" in that, or the
+// "message" or "detail" at the top, or a plain text. For an HTML page it returns "".
 func errorMessage(body []byte) string {
 	var reply struct {
-		Error json.RawMessage `json:"error"`
+		Error   json.RawMessage `json:"error"`
+		Message json.RawMessage `json:"message"` // Mistral, old versions of vLLM
+		Detail  json.RawMessage `json:"detail"`  // servers that are made with FastAPI, such as vLLM
 	}
-	if json.Unmarshal(body, &reply) == nil {
-		var text string
-		if json.Unmarshal(reply.Error, &text) == nil {
-			return OneLine(text)
+	if json.Unmarshal(body, &reply) != nil {
+		if text := strings.TrimSpace(string(body)); !strings.HasPrefix(text, "<") {
+			return llm.OneLine(text)
 		}
-		return OneLine(string(reply.Error))
+		return ""
 	}
-	if text := strings.TrimSpace(string(body)); !strings.HasPrefix(text, "<") {
-		return OneLine(text)
+	for _, said := range [...]json.RawMessage{reply.Error, reply.Message, reply.Detail} {
+		var text string
+		if err := json.Unmarshal(said, &text); err == nil && text != "" {
+			return llm.OneLine(text)
+		}
+		var object struct {
+			Message  string `json:"message"`
+			Metadata struct {
+				Raw string `json:"raw"`
+			} `json:"metadata"`
+		}
+		if _ = json.Unmarshal(said, &object); object.Message != "" {
+			if raw := object.Metadata.Raw; raw != "" { // what the provider behind OpenRouter said
+				object.Message += ": " + raw
+			}
+			return llm.OneLine(object.Message)
+		}
+		if len(said) > 0 && string(said) != "null" && string(said) != `""` {
+			return llm.OneLine(string(said))
+		}
 	}
 	return ""
 }
@@ -213,20 +297,8 @@ func innermost(err error) string {
 	for {
 		next := errors.Unwrap(err)
 		if next == nil {
-			return OneLine(err.Error())
+			return llm.OneLine(err.Error())
 		}
 		err = next
 	}
-}
-
-// OneLine prepares a server's text for an error message: one line of bounded length, without
-// control characters.
-func OneLine(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	return task.Shorten(strings.ToValidUTF8(s, "�"), 300)
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -72,7 +73,20 @@ func TestStatusIsAFault(t *testing.T) {
 		{502, nil, "<html>", "bad gateway", llm.Busy, 0},
 		{504, nil, "late", "late", llm.Busy, 0},
 		{500, nil, `{"error":{"code":1}}`, `{"code":1}`, llm.Server, 0},
-		{529, nil, "overloaded", "overloaded", llm.Server, 0},
+		{529, nil, "overloaded", "overloaded", llm.Busy, 0},
+		{524, nil, "<html>", "", llm.Busy, 0},
+		{408, nil, "slow", "slow", llm.Busy, 0},
+		{422, nil, `{"object":"error","message":"no such id","code":"3280"}`, "no such id", llm.Rejected, 0},
+		{422, nil, `{"object":"error","message":{"detail":[1]}}`, `{"detail":[1]}`, llm.Rejected, 0},
+		{400, nil, `{"error":{"message":"Provider returned error","metadata":{"raw":"no tools"}}}`,
+			"Provider returned error: no tools", llm.Rejected, 0},
+		{400, nil, `{"error":{"message":"no","metadata":{"raw":7}}}`, "no", llm.Rejected, 0},
+		{401, nil, `{"detail":"no key"}`, "no key", llm.Rejected, 0},
+		{400, nil, `{"object":"error","message":"long","type":"x","code":400}`, "long", llm.Rejected, 0},
+		{400, nil, `{"error":{"message":"long","code":"context_length_exceeded"}}`, "long", llm.ContextOverflow, 0},
+		{500, nil, `{"error":{"code":500,"message":"long","type":"exceed_context_size_error"}}`, "long",
+			llm.ContextOverflow, 0},
+		{403, nil, `{"error":{"message":"none left","code":"insufficient_quota"}}`, "none left", llm.Rejected, 0},
 		{400, nil, "a\nb", "a b", llm.Rejected, 0},
 		{401, nil, `{"error":"no key"}`, "no key", llm.Rejected, 0},
 		{404, nil, `{"error":"no model"}`, "no model", llm.Rejected, 0},
@@ -92,6 +106,23 @@ func TestStatusIsAFault(t *testing.T) {
 		assert.Equal(t, tt.after, f.RetryAfter)
 		_, err = (&http.Client{Transport: tr}).Get(u)
 		assert.Equal(t, tt.status, demand(t, err, tt.kind).Status, "the same for a look-up")
+	}
+}
+
+// What a server says about an error beside its text.
+func TestFaultIsDescribed(t *testing.T) {
+	for body, want := range map[string]Fault{
+		`{"error":{"param":"reasoning_effort","code":null}}`:                               {Param: "reasoning_effort"},
+		`{"object":"error","param":"tools"}`:                                               {Param: "tools"},
+		`{"error":{"message":7,"param":"tools"}}`:                                          {Param: "tools"},
+		`{"error":{"status":"x","details":[{"reason":"y"},{"reason":"API_KEY_INVALID"}]}}`: {BadKey: true},
+		`{"error":"text"}`: {},
+		`[]`:               {},
+	} {
+		f := &Fault{Status: http.StatusBadRequest}
+		f.describe([]byte(body))
+		want.Status = http.StatusBadRequest
+		assert.Equal(t, want, *f, body)
 	}
 }
 
@@ -186,14 +217,14 @@ func TestEvents(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	lines := Lines(strings.NewReader("a\n\n" + strings.Repeat("x", MaxLine+1)))
-	require.True(t, lines.Scan())
-	assert.Equal(t, "a", lines.Text())
-	require.True(t, lines.Scan())
-	assert.False(t, lines.Scan())
-	require.Error(t, lines.Err())
+	lines := NewLines(strings.NewReader("a\n\n" + strings.Repeat("x", MaxLine+1)))
+	line, err := lines.Next()
+	require.NoError(t, err)
+	assert.Equal(t, "a", string(line.Data))
+	_, err = lines.Next()
+	require.ErrorIs(t, err, bufio.ErrTooLong)
 	half := "data: " + strings.Repeat("x", MaxLine/2) + "\n"
-	_, err := events(t, strings.NewReader(half+half+half+"\n"))
+	_, err = events(t, strings.NewReader(half+half+half+"\n"))
 	assert.Equal(t, errEventTooLong, err)
 }
 

@@ -136,7 +136,13 @@ func TestCountsOfAnOlderLedger(t *testing.T) {
 	home := t.TempDir()
 	old, err := Open(home, Options{})
 	require.NoError(t, err)
-	for _, step := range []string{
+	steps := []string{"DROP VIEW runs", "CREATE VIEW runs AS SELECT 1"}
+	for _, table := range []string{"attempts", "results", "ends"} { // step 5
+		for _, column := range []string{"cached_tokens", "cost", "priced_tokens"} {
+			steps = append(steps, "ALTER TABLE "+table+" DROP COLUMN "+column)
+		}
+	}
+	for _, step := range append(steps, // step 4
 		"DROP TRIGGER claimed; DROP TRIGGER finished_task; DROP TRIGGER cleared_result; DROP TRIGGER cleared_execution",
 		"DROP INDEX executions_prompts; DROP VIEW moves; DROP VIEW finished; DROP TABLE counts; DROP TABLE unfinished",
 		"PRAGMA user_version = 3",
@@ -146,7 +152,7 @@ FROM json_each('["x1","x2","x3","y1","z1"]')`,
 		`INSERT INTO results (execution, status, attempts, ended, duration_ms, queued_ms, input_tokens, output_tokens, error,
 record, output) SELECT n, iif(id = 'x1', 'failed', 'completed'), 1, 0, 0, 0, 0, 0, '', '{}', '' FROM executions
 WHERE id IN ('x1', 'x2', 'y1')`,
-	} {
+	) {
 		_, err := old.db.Exec(step)
 		require.NoError(t, err, step)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/record/ledger/schema"
 	"qq/pkg/task"
 )
 
@@ -156,7 +157,7 @@ func TestDamagedDatabase(t *testing.T) {
 		db, err := sql.Open("sqlite", Path(home))
 		require.NoError(t, err)
 		for _, made := range []string{"PRAGMA user_version = -1",
-			fmt.Sprintf("PRAGMA application_id = %d; CREATE TABLE runs (n)", applicationID)} {
+			fmt.Sprintf("PRAGMA application_id = %d; CREATE TABLE runs (n)", schema.ApplicationID)} {
 			_, err = db.Exec(made)
 			require.NoError(t, err)
 			_, err = Open(home, Options{})
@@ -207,13 +208,46 @@ func TestBeginReadsTheHeader(t *testing.T) {
 	}
 }
 
+// TestBrokenCheckpoint: when copying pages from the write-ahead log was broken off, as by a full disk or a kill, the
+// database is shorter than its header says. The log has the rest: nothing is damaged.
+func TestBrokenCheckpoint(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	by := NewRecorder(from, Root{ID: "r"}, Options{})
+	require.NoError(t, by.Begin(Batch{ID: "b", Root: "r", Dir: "/d"}))
+	require.NoError(t, by.Claim(Execution{ID: "e", Root: "r", Batch: "b", Key: "k", Task: strings.Repeat("x", 500)}))
+	require.NoError(t, by.Finish("k", "e", done("", "that")))
+	require.NoError(t, by.Close())
+	l, err := openBook(from, Options{})
+	require.NoError(t, err)
+	want, err := l.Known("b", "k", 0)
+	require.NoError(t, err)
+	require.True(t, want.Ended)
+	log, err := os.ReadFile(Path(from) + "-wal")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	whole, err := os.ReadFile(Path(from))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(Path(to), whole[:4096], 0o600)) // the first page is copied first
+	require.NoError(t, os.WriteFile(Path(to)+"-wal", log, 0o600))
+
+	r := NewRecorder(to, Root{ID: "r"}, Options{})
+	require.NoError(t, r.Begin(Batch{ID: "other", Root: "r", Dir: "/d"}))
+	require.NoError(t, r.Close())
+	l, err = openBook(to, Options{})
+	require.NoError(t, err)
+	defer l.Close()
+	got, err := l.Known("b", "k", 0)
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+}
+
 // TestSchemaStepsStay: a step that somebody may have taken is not changed any more.
 func TestSchemaStepsStay(t *testing.T) {
 	for name, want := range map[string]string{
 		"001.sql": "8dbc249cff3beb19f62fb013e7676345a1e872381160c6fbf23f7e84f38b258a",
 		"002.sql": "a9ce2369ee56b97f2c0dd1973e3c015bfda5873d408bc209985e4c25e49dc55f",
 	} {
-		step, err := schemas.ReadFile("schema/" + name)
+		step, err := os.ReadFile("schema/" + name)
 		require.NoError(t, err)
 		assert.Equal(t, want, fmt.Sprintf("%x", sha256.Sum256(step)), "add a step: the ledgers of others have this one")
 	}
@@ -225,7 +259,7 @@ func TestOlderSchema(t *testing.T) {
 	require.NoError(t, os.WriteFile(Path(home), nil, 0o600))
 	db, err := sql.Open("sqlite", Path(home))
 	require.NoError(t, err)
-	first, err := schemas.ReadFile("schema/001.sql")
+	first, err := os.ReadFile("schema/001.sql")
 	require.NoError(t, err)
 	_, err = db.Exec(string(first) + ";PRAGMA user_version = 1")
 	require.NoError(t, err)
@@ -248,7 +282,7 @@ INSERT INTO results VALUES (1, 'completed', 1, 2, 1, 0, 0, 0, NULL, '', NULL, '{
 		assert.Equal(t, "that", past.Result.Output)
 		var version int
 		require.NoError(t, l.db.QueryRow("PRAGMA user_version").Scan(&version))
-		assert.Equal(t, 4, version)
+		assert.Equal(t, 5, version)
 		require.NoError(t, l.End("b", "r", task.Completed, task.Usage{InputTokens: 2, OutputTokens: 1}))
 		require.NoError(t, l.Close())
 	}

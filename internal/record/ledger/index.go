@@ -165,19 +165,17 @@ func (in *indexer) row(e line) error {
 SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM batches WHERE id = ?1 AND root = ?2 AND started = ?6)`,
 			b.ID, b.Root, b.Dir, b.Joblog, b.Count, stamp(b.Started))
 	case e.End != nil:
-		return in.exec(`INSERT OR IGNORE INTO ends (batch, status, ended, input_tokens, output_tokens)
-SELECT n, ?, ?, ?, ? FROM batches WHERE id = ? AND root = ? ORDER BY n DESC LIMIT 1`,
-			e.End.Status, stamp(e.Time), e.End.Used.InputTokens, e.End.Used.OutputTokens, e.End.Batch, e.End.Root)
+		return in.exec("INSERT OR IGNORE INTO ends ("+usageColumns+`, batch, status, ended)
+SELECT ?, ?, ?, ?, ?, n, ?, ? FROM batches WHERE id = ? AND root = ? ORDER BY n DESC LIMIT 1`,
+			append(values(e.End.Used), e.End.Status, stamp(e.Time), e.End.Batch, e.End.Root)...)
 	case e.Claim != nil:
 		return in.claim(e.Claim, e.Time)
 	case e.Attempt != nil:
 		a := e.Attempt
-		return in.exec(`INSERT INTO attempts
-  (execution, number, started, ended, status, input_tokens, output_tokens, error)
-SELECT n, ?1, ?2, ?3, ?4, ?5, ?6, ?7 FROM executions e WHERE id = ?8
-AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.execution = e.n AND a.number = ?1)`,
-			a.Number, stamp(a.Started), stamp(e.Time), a.Status, a.Usage.InputTokens, a.Usage.OutputTokens,
-			a.Error, a.ID)
+		return in.exec("INSERT INTO attempts ("+usageColumns+`, execution, number, started, ended, status, error)
+SELECT ?1, ?2, ?3, ?4, ?5, n, ?6, ?7, ?8, ?9, ?10 FROM executions e WHERE id = ?11
+AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.execution = e.n AND a.number = ?6)`,
+			append(values(a.Usage), a.Number, stamp(a.Started), stamp(e.Time), a.Status, a.Error, a.ID)...)
 	case e.Touch != "":
 		return in.exec(`INSERT OR IGNORE INTO effects (execution)
 WITH RECURSIVE up (n, parent) AS (
@@ -215,14 +213,19 @@ func (in *indexer) result(f *finished, at time.Time) error {
 	if r == nil && json.Unmarshal(f.Record, &r) != nil || r == nil {
 		return nil // a damaged line
 	}
+	if r.Model != "" {
+		if err := in.exec("UPDATE executions SET model = ? WHERE id = ?", r.Model, f.ID); err != nil {
+			return err
+		}
+	}
 	output := cmp.Or(string(f.Output), f.Text)
 	var summary any
 	if s := tool.First(output, maxSummary, ""); len(s) < len(output) {
 		summary = s
 	}
-	return in.exec(`INSERT INTO results (execution, status, attempts, ended, duration_ms, queued_ms, input_tokens,
-  output_tokens, recall, error, summary, record, output)
-SELECT n, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ? FROM executions WHERE id = ? ON CONFLICT DO NOTHING`,
-		r.Status, r.Attempts, stamp(at), r.DurationMS, r.QueuedMS, r.Usage.InputTokens, r.Usage.OutputTokens,
-		f.Recall, tool.First(r.Error, maxSummary, ""), summary, string(f.Record), output, f.ID)
+	return in.exec("INSERT INTO results ("+usageColumns+`, execution, status, attempts, ended, duration_ms, queued_ms,
+  recall, error, summary, record, output)
+SELECT ?, ?, ?, ?, ?, n, ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ? FROM executions WHERE id = ? ON CONFLICT DO NOTHING`,
+		append(values(r.Usage), r.Status, r.Attempts, stamp(at), r.DurationMS, r.QueuedMS, f.Recall,
+			tool.First(r.Error, maxSummary, ""), summary, string(f.Record), output, f.ID)...)
 }

@@ -83,6 +83,7 @@ type columns struct {
 	QueuedMS   int64       `json:"queued_ms"`
 	Usage      task.Usage  `json:"usage"`
 	Error      string      `json:"error,omitempty"`
+	Model      string      `json:"model,omitempty"` // that answered, if it is not the one of the claim
 }
 
 // newFinished returns the journal line for the result r of the execution id. It keeps the
@@ -90,7 +91,10 @@ type columns struct {
 func newFinished(recall, id string, r task.Result) (*finished, error) {
 	record, err := json.Marshal(task.Store(r))
 	f := &finished{ID: id, Record: record, Columns: &columns{
-		r.Status, r.Attempts, r.DurationMS, r.QueuedMS, r.Usage, tool.First(r.Err(), maxSummary, "")}}
+		r.Status, r.Attempts, r.DurationMS, r.QueuedMS, r.Usage, tool.First(r.Err(), maxSummary, ""), ""}}
+	if r.Fallback > 0 {
+		f.Columns.Model = r.Model
+	}
 	if r.Status == task.Completed && r.Reads != nil && !r.Effects {
 		f.Recall = recall
 	}

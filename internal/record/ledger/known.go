@@ -10,10 +10,7 @@ import (
 )
 
 // Limits on stored texts, in characters. The output of a result is stored whole.
-const (
-	maxTask    = 10_000
-	maxSummary = 5_000
-)
+const maxTask, maxSummary = 10_000, 5_000
 
 // restore returns the result that the database has as record and output.
 func restore(record []byte, output string) (task.Result, error) {

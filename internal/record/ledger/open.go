@@ -3,11 +3,8 @@ package ledger
 import (
 	"cmp"
 	"database/sql"
-	"embed"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -19,22 +16,17 @@ import (
 	_ "modernc.org/sqlite" // registers the driver
 
 	"qq/internal/record/ledger/alive"
+	"qq/internal/record/ledger/schema"
 	"qq/pkg/regular"
 )
 
 const (
 	defaultWait = 30 * time.Second
 	connections = 4
-	// applicationID marks an SQLite database as a ledger of qq. The first step of the schema
-	// sets it.
-	applicationID = 1903258727
 	// openingName is the lock file that a process holds while it opens the ledger or indexes
 	// journals.
 	openingName = "opening"
 )
-
-//go:embed schema/*.sql
-var schemas embed.FS
 
 // Options are the settings of a ledger.
 type Options struct {
@@ -130,7 +122,7 @@ func (l *Ledger) load() error {
 
 // readable returns an error if the database file is not a ledger that this version can open.
 // It reads only the header of the file, so that a long batch can check this before it
-// starts: see https://sqlite.org/fileformat.html#the_database_header.
+// starts.
 func (p place) readable() error {
 	f, info, err := regular.Open(p.file, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,40 +135,31 @@ func (p place) readable() error {
 	if info.Size() == 0 { // an empty file is an empty database
 		return nil
 	}
-	h := make([]byte, 100)
-	n, err := io.ReadFull(f, h)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	h, err := schema.ReadHeader(f, info)
+	if err != nil {
 		return err
 	}
-	number := func(at int) int { return int(int32(binary.BigEndian.Uint32(h[at:]))) }
-	page := int(h[16])<<8 | int(h[17])<<16 // a power of two; 1 stands for 65536
-	why := ""
-	switch counted := number(24) == number(92); { // else an old program wrote the number of pages
-	case n < len(h), string(h[:16]) != "SQLite format 3\x00", page < 512, page&(page-1) != 0,
-		string(h[21:24]) != "\x40\x20\x20":
-		why = "file is not a database"
-	case counted && info.Size() < int64(page)*int64(number(28)):
-		why = "its end is missing"
-	default:
-		return p.known(number(60), number(68), number(40) != 0)
+	if h.Damage != "" {
+		return problem(ErrDamaged, nil, "open the ledger: "+p.file+" is damaged: "+h.Damage, hintDamaged)
 	}
-	return problem(ErrDamaged, nil, "open the ledger: "+p.file+" is damaged: "+why, hintDamaged)
+	return p.known(h.Version, h.Application, h.Used)
 }
 
 // known returns an error unless the database is a ledger of this version or an older one.
 // version and application come from its header; used tells whether it has tables.
 func (p place) known(version, application int, used bool) error {
 	const otherFolder = ", or let QQ_HOME name another folder" + orNone
-	switch steps, _ := fs.Glob(schemas, "schema/*.sql"); {
-	case used && (version == 0 || application != applicationID):
+	switch {
+	case used && (version == 0 || application != schema.ApplicationID):
 		foreign := "open the ledger: " + p.file + " is the database of another program"
 		return problem(ErrDamaged, nil, foreign, "move it away"+otherFolder)
 	case version < 0:
 		damaged := fmt.Sprintf("open the ledger: %s is damaged: there is no schema %d", p.file, version)
 		return problem(ErrDamaged, nil, damaged, hintDamaged)
-	case version > len(steps):
+	case version > schema.Latest():
 		const newer = "open the ledger: %s was written by a newer qq (schema %d, this one knows %d)"
-		return problem(ErrNewer, nil, fmt.Sprintf(newer, p.file, version, len(steps)), "use the newer qq"+otherFolder)
+		return problem(ErrNewer, nil, fmt.Sprintf(newer, p.file, version, schema.Latest()),
+			"use the newer qq"+otherFolder)
 	}
 	return nil
 }
@@ -194,12 +177,8 @@ func (p place) dsn() string {
 
 // prepare creates the tables of a new database and migrates an older one.
 func (p place) prepare(db *sql.DB) error {
-	steps, err := fs.Glob(schemas, "schema/*.sql") // sorted
-	if err != nil {
-		return err
-	}
 	var version, application, tables int
-	err = db.QueryRow(`SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
+	err := db.QueryRow(`SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
 FROM pragma_user_version, pragma_application_id`).Scan(&version, &application, &tables)
 	if err != nil {
 		return err
@@ -219,16 +198,7 @@ FROM pragma_user_version, pragma_application_id`).Scan(&version, &application, &
 	if !strings.EqualFold(mode, "wal") {
 		return fmt.Errorf("this file system allows no write-ahead log (journal mode %s)", mode)
 	}
-	for i := version; i < len(steps); i++ { // after an error db is closed, which rolls the step back
-		script, err := schemas.ReadFile(steps[i])
-		if err == nil {
-			_, err = db.Exec(fmt.Sprintf("BEGIN IMMEDIATE;\n%s;\nPRAGMA user_version = %d;\nCOMMIT", script, i+1))
-		}
-		if err != nil {
-			return fmt.Errorf("bring it to schema %d: %w", i+1, err)
-		}
-	}
-	return nil
+	return schema.Migrate(db, version)
 }
 
 // update runs f in a write transaction, and rolls back if f returns an error.

@@ -178,7 +178,7 @@ func (l *Ledger) List(f Filter) ([]Run, error) {
 }
 
 const runColumns = `id, parent, batch, root, session, agent, model, task, status, attempts, queued, claimed, ended,
-duration_ms, queued_ms, input_tokens, output_tokens, summary, error, depth, idx`
+duration_ms, queued_ms, summary, error, depth, idx, ` + usageColumns
 
 // selectRuns returns the runs that a condition selects. which makes the condition; it gets
 // the ids of the live roots as a JSON array. order is the end of the query, such as ORDER
@@ -189,9 +189,9 @@ func (l *Ledger) selectRuns(act string, which func(live string) *where, order st
 		w := which(list(live))
 		query := "SELECT " + runColumns + " FROM runs" + w.String() + order
 		runs, err = collect(l, query, w.args, func(rows *sql.Rows, r *Run) error {
-			err := rows.Scan(&r.ID, &r.Parent, &r.Batch, &r.Root, &r.Session, &r.Agent, &r.Model, &r.Task, &r.Status,
-				&r.Attempts, stamped{&r.Queued}, stamped{&r.Started}, stamped{&r.Ended}, &r.DurationMS, &r.QueuedMS,
-				&r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Summary, &r.Error, &r.Depth, &r.Index)
+			err := rows.Scan(append([]any{&r.ID, &r.Parent, &r.Batch, &r.Root, &r.Session, &r.Agent, &r.Model, &r.Task,
+				&r.Status, &r.Attempts, stamped{&r.Queued}, stamped{&r.Started}, stamped{&r.Ended}, &r.DurationMS,
+				&r.QueuedMS, &r.Summary, &r.Error, &r.Depth, &r.Index}, targets(&r.Usage)...)...)
 			if r.Status == "" {
 				r.Status, r.Live = statusOf(live[r.Root]), live[r.Root]
 			}
@@ -211,11 +211,11 @@ func (l *Ledger) addUp(runs []Run) error {
 	return each(l.db, `WITH RECURSIVE below (top, id, n) AS (
   SELECT e.parent, e.id, e.n FROM json_each(?) j CROSS JOIN executions e ON e.parent = j.value AND e.parent <> ''
   UNION SELECT b.top, e.id, e.n FROM below b CROSS JOIN executions e ON e.parent = b.id AND e.parent <> '')
-SELECT top, sum(input_tokens), sum(output_tokens) FROM below b CROSS JOIN results r ON r.execution = b.n GROUP BY top`,
+SELECT top, `+usageSums+` FROM below b CROSS JOIN runs r ON r.n = b.n GROUP BY top`,
 		[]any{list(at)}, func(rows *sql.Rows) error {
 			var top string
 			var u task.Usage
-			err := rows.Scan(&top, &u.InputTokens, &u.OutputTokens)
+			err := rows.Scan(append([]any{&top}, targets(&u)...)...)
 			if err == nil {
 				at[top].TotalUsage = at[top].Usage.Add(u)
 			}
@@ -277,11 +277,11 @@ func (l *Ledger) Show(id string) (Run, []AttemptRow, task.Result, error) {
 	if err != nil {
 		return Run{}, nil, task.Result{}, err
 	}
-	const earlier = `SELECT number, started, ended, status, input_tokens, output_tokens, error FROM attempts
+	const earlier = "SELECT number, started, ended, status, error, " + usageColumns + ` FROM attempts
 WHERE execution = (SELECT n FROM executions WHERE id = ?) ORDER BY n`
 	attempts, err := collect(l, earlier, []any{id}, func(rows *sql.Rows, a *AttemptRow) error {
-		return rows.Scan(&a.Number, stamped{&a.Started}, stamped{&a.Ended}, &a.Status, &a.Usage.InputTokens,
-			&a.Usage.OutputTokens, &a.Error)
+		return rows.Scan(append([]any{&a.Number, stamped{&a.Started}, stamped{&a.Ended}, &a.Status, &a.Error},
+			targets(&a.Usage)...)...)
 	})
 	if err != nil {
 		return Run{}, nil, task.Result{}, l.fault(act, err)
@@ -300,11 +300,6 @@ func (l *Ledger) Tree(id string) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	const below = `n IN (WITH RECURSIVE below (n, id) AS (
-  SELECT n, id FROM executions WHERE id = ?1
-  UNION SELECT n, id FROM executions WHERE batch = ?1 AND batch <> ''
-  UNION SELECT e.n, e.id FROM executions e JOIN below b ON e.parent = b.id AND e.parent <> '')
-SELECT n FROM below)`
 	runs, err := l.selectRuns(act, func(string) *where { return &where{[]string{below}, []any{whole}} }, " ORDER BY n")
 	return byParent(runs), err
 }
@@ -338,9 +333,11 @@ func byParent(runs []Run) []Run {
 // the table gets a row for that; the query returns the newest.
 const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count,
   (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1), b.started,
-  coalesce(e.status, ''), coalesce(e.ended, 0), coalesce(a.time / 1000, 0), coalesce(a.input, 0), coalesce(a.output, 0)
+  coalesce(e.status, ''), coalesce(e.ended, 0), coalesce(a.time / 1000, 0),
+  coalesce(a.input, 0), coalesce(a.output, 0), coalesce(a.cached, 0), coalesce(a.cost, 0), coalesce(a.priced, 0)
 FROM batches b LEFT JOIN ends e ON e.batch = b.n LEFT JOIN (
-  SELECT w.id, sum(max(d.ended - w.started, 0)) AS time, sum(d.input_tokens) AS input, sum(d.output_tokens) AS output
+  SELECT w.id, sum(max(d.ended - w.started, 0)) AS time, sum(d.input_tokens) AS input, sum(d.output_tokens) AS output,
+    sum(d.cached_tokens) AS cached, sum(d.cost) AS cost, sum(d.priced_tokens) AS priced
   FROM batches w JOIN ends d ON d.batch = w.n GROUP BY w.id) a ON a.id = b.id
 WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
 
@@ -351,8 +348,8 @@ const batchStatus = "CASE WHEN b." + amongLive + " THEN ? ELSE coalesce(nullif(e
 // more is appended to the query.
 func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
 	return collect(l, batchQuery+more, args, func(rows *sql.Rows, b *BatchRow) error {
-		return rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, stamped{&b.Started}, stamped{&b.Latest},
-			&b.Status, stamped{&b.Ended}, &b.DurationMS, &b.Usage.InputTokens, &b.Usage.OutputTokens)
+		return rows.Scan(append([]any{&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, stamped{&b.Started},
+			stamped{&b.Latest}, &b.Status, stamped{&b.Ended}, &b.DurationMS}, targets(&b.Usage)...)...)
 	})
 }
 

@@ -215,10 +215,7 @@ func (r *Recorder) Ledger() (*Ledger, error) {
 // A root that ends indexes the journals if there are at least maxJournals of them, or
 // maxBytes bytes in all of them. Otherwise that is left to the next process that opens the
 // ledger.
-const (
-	maxJournals = 100
-	maxBytes    = 128 << 20
-)
+const maxJournals, maxBytes = 100, 128 << 20
 
 // Close ends the record and releases the locks. From then on the root counts as dead.
 func (r *Recorder) Close() error {

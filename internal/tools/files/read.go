@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"qq/internal/tools/tree"
+	"qq/pkg/picture"
 	"qq/pkg/regular"
 	"qq/pkg/tool"
 )
@@ -75,39 +76,74 @@ func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Inte
 	return in, nil
 }
 
-func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string, error) {
+func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	r, err := parseReading(args)
 	if err != nil {
-		return "", err
+		return tool.Result{}, err
 	}
-	rel, info, err := w.find(r.path)
+	f, err := w.openReading(ctx, r.path)
 	if err != nil {
-		return "", err
-	}
-	if why := w.unread(rel, r.path); why != "" && !granted(ctx, rel) {
-		return "", fmt.Errorf("%s %s and is not read without an approval", r.path, why)
-	}
-	f, err := w.openFound(r.path, rel, info)
-	if err != nil {
-		return "", err
+		return tool.Result{}, err
 	}
 	defer f.Close()
 	hash := sha256.New()
 	text := f.text()
 	in := bufio.NewReaderSize(io.TeeReader(text, hash), 64<<10)
-	if head, _ := in.Peek(binaryHead); isBinary(head) {
-		return "", f.binary()
+	head, _ := in.Peek(binaryHead)
+	if kind := picture.Type(head); kind != "" {
+		if !w.sees {
+			return tool.Result{}, fmt.Errorf("%s is an image (%s), and your model is not known to see images", r.path,
+				kind)
+		}
+		return w.image(f, r.path, in)
+	}
+	if isBinary(head) {
+		return tool.Result{}, f.binary()
 	}
 	x := excerpt{start: r.start, end: r.end}
 	if err := x.read(ctx, in); err != nil {
-		return "", fmt.Errorf("%s: %w", r.path, tree.Reason(err))
+		return tool.Result{}, fmt.Errorf("%s: %w", r.path, tree.Reason(err))
 	}
 	if x.line < r.start && x.line > 0 {
-		return "", fmt.Errorf("%s has %d lines: start_line %d is after its end", r.path, x.line, r.start)
+		return tool.Result{}, fmt.Errorf("%s has %d lines: start_line %d is after its end", r.path, x.line, r.start)
 	}
-	w.know(rel, hex.EncodeToString(hash.Sum(nil)))
+	w.know(f.rel, hex.EncodeToString(hash.Sum(nil)))
 	x.endless = f.info.Size() == 0 && text.N == 0
-	return x.String(), nil
+	return tool.Text(x.String()), nil
+}
+
+// openReading opens the file at path for read_file.
+func (w *Workspace) openReading(ctx context.Context, path string) (opened, error) {
+	rel, info, err := w.find(path)
+	if err != nil {
+		return opened{}, err
+	}
+	if why := w.unread(rel, path); why != "" && !granted(ctx, rel) {
+		return opened{}, fmt.Errorf("%s %s and is not read without an approval", path, why)
+	}
+	return w.openFound(path, rel, info)
+}
+
+// Image returns what read_file returns for the image at path if the model sees images.
+func (w *Workspace) Image(ctx context.Context, path string) (tool.Result, error) {
+	f, err := w.openReading(ctx, path)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	defer f.Close()
+	return w.image(f, path, f.text())
+}
+
+// image reads the image f, which was named path, from its content.
+func (w *Workspace) image(f opened, path string, content io.Reader) (tool.Result, error) {
+	read, err := picture.Read(content, path)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	w.know(f.rel, read.Sum)
+	read.Name = w.full(f.rel)
+	text := fmt.Sprintf("%s: %s, %d bytes", path, read.Type, read.Bytes)
+	return tool.Result{Content: text, Images: []picture.Image{read}}, nil
 }
 
 // isBinary reports whether the beginning of a content is binary rather than text.

@@ -33,6 +33,7 @@ type Workspace struct {
 	dirs    []string            // absolute names of the root: as given, and without links
 	private func() tree.Private // looked up at the first call
 	taken   tree.Taken
+	sees    bool // read_file shows images
 
 	mu   sync.Mutex
 	seen map[string]string // checksum of the content that the agent knows, by path
@@ -55,11 +56,14 @@ func Open(root *os.Root, private ...string) *Workspace {
 // Take takes files from the agent. No tool reads or lists them. Take is called before the first tool.
 func (w *Workspace) Take(files tree.Taken) { w.taken = files }
 
+// Show makes read_file show images: the model of the agent sees them. Show is called before the first tool.
+func (w *Workspace) Show() { w.sees = true }
+
 // Reading returns the tools that look into the working directory: read_file,
 // list_files, list_directory and grep_file.
 func (w *Workspace) Reading() tool.Set {
 	return tool.Set{
-		tool.Function{About: readSpec(), Do: tool.TextOnly(w.readFile), Intent: w.planRead},
+		tool.Function{About: readSpec(), Do: w.readFile, Intent: w.planRead},
 		tool.Function{About: listSpec(), Do: tool.TextOnly(w.listFiles)},
 		tool.Function{About: directorySpec(), Do: tool.TextOnly(w.listDirectory)},
 		tool.Function{About: grepSpec(), Do: tool.TextOnly(w.grepFile)},

@@ -3,6 +3,7 @@
 package attempts
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -48,4 +49,19 @@ func Sum(before, r task.Result) task.Result {
 func Pause(n int) time.Duration {
 	d := min(500*time.Millisecond<<min(n-1, 10), time.Minute)
 	return d*3/4 + rand.N(d/2)
+}
+
+// Settle sets the status and the error of r to the reason why ctx was cancelled. It leaves r as it is if ctx is not
+// done or if the job completed in time. idle is the error with which the job ends when it is idle itself: one that was
+// cancelled because its parent was idle counts as cancelled, not as idle.
+func Settle(ctx context.Context, r *task.Result, idle error) {
+	if ctx.Err() == nil || r.Status == task.Completed {
+		return
+	}
+	cause := context.Cause(ctx)
+	if task.StatusOf(cause) == task.Idle && cause != idle {
+		r.End(task.Cancelled, "ended with its parent: "+cause.Error())
+		return
+	}
+	r.Stop(cause)
 }

@@ -63,7 +63,7 @@ func (c Ceiling) MayAsk(to agents.Agent) bool {
 // Restrict also stores the real path of the folder in Dir, so that a symbolic link that somebody
 // changes later cannot lead the task elsewhere.
 func (c Ceiling) Restrict(t task.Task) task.Task {
-	t.File, t.OtherFiles, t.Slots, t.Broken = "", nil, nil, "" // of a task of a batch
+	t.File, t.OtherFiles, t.Images, t.Slots, t.Broken = "", nil, nil, nil, "" // of a task of a batch
 	t.WorkingDir = filepath.Join(c.Task.WorkingDir, t.WorkingDir)
 	// By the time at which it starts, a link may stand there.
 	if dir, err := realDir(t.WorkingDir); err == nil {

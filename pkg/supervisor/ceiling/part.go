@@ -2,6 +2,7 @@ package ceiling
 
 import (
 	"strings"
+	"sync/atomic"
 
 	"qq/pkg/task"
 )
@@ -42,3 +43,13 @@ func (c Ceiling) partModel(asked string, known *Agents) string {
 func bareModel(name string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(name, "ollama:"), ":latest")
 }
+
+// MaxParts is how many parts of documents one child may have summarized. Parts do not count towards
+// the limits on children, and an agent that may not delegate may have parts summarized too.
+const MaxParts = 5000
+
+// Parts counts the parts of documents that were summarized for one child. Several goroutines may use it.
+type Parts struct{ n atomic.Int64 }
+
+// Take counts a part and reports whether it may be summarized.
+func (p *Parts) Take() bool { return p.n.Add(1) <= MaxParts }

@@ -114,3 +114,13 @@ func (h *Halt) due() error {
 	}
 	return nil
 }
+
+// NotStarted says why a task was not started: the first of the reasons that is not nil, or that the batch was stopped.
+func NotStarted(reasons ...error) string {
+	for _, why := range reasons {
+		if why != nil {
+			return "not started: " + why.Error()
+		}
+	}
+	return "not started: stopped"
+}

@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -77,15 +78,15 @@ func (t *Table) Add(job task.Job, clock Clock, cancel context.CancelCauseFunc) *
 	return &e.mail
 }
 
-// Mailbox returns the mailbox of the job with that id, or nil if the agent with the id parent has
-// started no such job or the job has ended.
-func (t *Table) Mailbox(id, parent string) *Mailbox {
+// Tell puts a text into the mailbox of the job with that id, which the agent with the id parent has started. It returns
+// an error if that agent has started no such job, or if the job has ended.
+func (t *Table) Tell(id, parent, text string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.byID[id]; e != nil && e.ParentExecutionID == parent {
-		return &e.mail
+		return e.mail.Put(text)
 	}
-	return nil
+	return fmt.Errorf("no child %s of this agent is queued or running", id)
 }
 
 // Attempt says that an attempt of the job starts, with that slot. n counts from 1.

@@ -3,6 +3,7 @@ package limits
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Loan is a slot that its holder lends to other jobs while it waits. A holder may wait for several
@@ -74,12 +75,83 @@ func (l *Loan) regain(ctx context.Context, depth int) error {
 	close(done)
 	switch {
 	case err != nil:
-	case l.ended || l.waits > 0: // that has changed meanwhile
+	case l.ended || l.held || l.waits > 0: // that has changed meanwhile
 		l.slots.Release()
 	default:
 		l.held = true
 	}
 	return err
+}
+
+// Retake ends one wait and, if no other wait is left, has a slot again at once, even if all are taken: then one more is
+// taken than there are, until a holder gives one back.
+func (l *Loan) Retake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waits--; l.waits == 0 && !l.held && !l.ended {
+		l.slots.overdraw()
+		l.held = true
+	}
+}
+
+// Keeper knows what a holder waits for.
+type Keeper interface {
+	// Keeps reports whether the holder waits for something that other jobs can do without.
+	Keeps() bool
+}
+
+// How soon, and then how often, a Keeper is asked.
+const (
+	firstLook = 20 * time.Millisecond
+	nextLook  = 500 * time.Millisecond
+)
+
+// Watch lends the slot to other jobs as soon as k says so. The caller must call Stop when its wait is over.
+func (l *Loan) Watch(k Keeper) *Watch {
+	w := &Watch{loan: l, keeper: k}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(firstLook, w.look)
+	return w
+}
+
+// Watch is one wait of a holder.
+type Watch struct {
+	loan   *Loan
+	keeper Keeper
+
+	mu         sync.Mutex
+	timer      *time.Timer
+	lent, over bool
+}
+
+func (w *Watch) look() {
+	keeps := w.keeper.Keeps()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.over:
+	case keeps:
+		w.lent = true
+		w.loan.Lend()
+	default:
+		w.timer.Reset(nextLook)
+	}
+}
+
+// Stop ends the wait. If the slot is lent, the holder takes it back at once: it may hold a permit for which holders of
+// slots wait. Further calls have no effect.
+func (w *Watch) Stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return
+	}
+	w.over = true
+	w.timer.Stop()
+	if w.lent {
+		w.loan.Retake()
+	}
 }
 
 // End gives the slot back unless it is lent. From then on Resume takes none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -72,4 +73,75 @@ func TestResumeTooLate(t *testing.T) {
 			assert.Equal(t, 1, l.slots.free, name)
 		})
 	}
+}
+
+// kept is a Keeper that says so from a time on.
+type kept time.Time
+
+func (k kept) Keeps() bool { return !time.Now().Before(time.Time(k)) }
+
+// TestWatch: the slot is lent as soon as the Keeper says so, and is taken back at once, even if all are taken.
+func TestWatch(t *testing.T) {
+	for name, from := range map[string]time.Duration{"at once": 0, "later": 3 * time.Second, "never": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slots := NewSlots(1)
+				require.True(t, slots.Try())
+				l := HeldSlot(slots)
+				var got time.Duration
+				other := make(chan struct{})
+				ctx, cancel := context.WithCancel(t.Context())
+				start := time.Now()
+				go func() {
+					defer close(other)
+					if slots.Acquire(ctx, false, 0) == nil {
+						got = time.Since(start)
+					}
+				}()
+				synctest.Wait()
+				w := l.Watch(kept(start.Add(from)))
+				time.Sleep(10 * time.Second)
+				w.Stop()
+				w.Stop()
+				assert.True(t, l.Held())
+				if from == time.Hour {
+					cancel()
+					<-other
+					assert.Zero(t, got)
+					return
+				}
+				<-other
+				assert.InDelta(t, from, got, float64(nextLook))
+				free, _ := slots.Free()
+				assert.Zero(t, free)
+				assert.False(t, slots.Try())
+				l.End()
+				assert.False(t, slots.Try(), "two were taken")
+				slots.Release()
+				assert.True(t, slots.Try())
+				cancel()
+			})
+		})
+	}
+}
+
+// TestOverdrawnSlotGoesToNobody: while more slots are taken than there are, one that is given back goes to nobody.
+func TestOverdrawnSlotGoesToNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := NewSlots(1)
+		require.True(t, slots.Try())
+		l := HeldSlot(slots)
+		l.Lend()
+		require.True(t, slots.Try())
+		l.Retake()
+		turn := slots.Join(true, 1)
+		l.End()
+		select {
+		case <-turn.granted:
+			t.Error("one is still taken")
+		default:
+		}
+		slots.Release()
+		require.NoError(t, slots.Await(t.Context(), turn))
+	})
 }

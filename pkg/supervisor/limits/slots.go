@@ -59,7 +59,7 @@ type Slots struct {
 	all int
 
 	mu      sync.Mutex
-	free    int
+	free    int // negative while more are taken than there are, see overdraw
 	seq     uint64
 	waiting waiters
 }
@@ -71,7 +71,7 @@ func NewSlots(n int) *Slots { return &Slots{all: n, free: n} }
 func (s *Slots) Try() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.free == 0 {
+	if s.free <= 0 {
 		return false
 	}
 	s.free--
@@ -130,11 +130,18 @@ func (s *Slots) Await(ctx context.Context, w *Turn) error {
 func (s *Slots) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.waiting) == 0 {
+	if len(s.waiting) == 0 || s.free < 0 {
 		s.free++
 		return
 	}
 	close(heap.Pop(&s.waiting).(*Turn).granted)
+}
+
+// overdraw takes a slot even if none is free.
+func (s *Slots) overdraw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free--
 }
 
 // taken returns how many slots are in use.
@@ -148,5 +155,5 @@ func (s *Slots) taken() int {
 func (s *Slots) Free() (free, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.free, len(s.waiting)
+	return max(s.free, 0), len(s.waiting)
 }

@@ -54,6 +54,11 @@ func (t Time) Rest(left time.Duration) Time {
 	return t
 }
 
+// Share is Rest, less the time that the parent reserves to use the results of its children: a tenth, at most 5 seconds.
+func (t Time) Share(left time.Duration) Time {
+	return t.Rest(max(left-min(left/10, 5*time.Second), time.Nanosecond))
+}
+
 // Lower returns the lower limit of t and other.
 func (t Time) Lower(other Time) Time {
 	if other.For > 0 && (t.For == 0 || other.For < t.For) {

@@ -16,6 +16,23 @@ type Tally struct {
 	announced bool     // by the agent
 	tasks     []string // that it has announced: the first ones
 	said      bool     // Parallel has returned them
+	logging   sync.Mutex
+}
+
+// Logger is a log of agents that run tasks in parallel.
+type Logger interface {
+	// Dispatched says that the agent id runs n tasks in parallel. tasks has a line for each of the first.
+	Dispatched(id string, n int, tasks []string)
+}
+
+// Log writes to l what Parallel returns for the tasks in lines. No task of several that were announced
+// together goes on before that is written.
+func (t *Tally) Log(l Logger, id string, lines []string) {
+	t.logging.Lock()
+	defer t.logging.Unlock()
+	if n, tasks, ok := t.Parallel(lines); ok {
+		l.Dispatched(id, n, tasks)
+	}
 }
 
 // Announce says that the agent is about to hand on total tasks, parts of a document or others, or

@@ -2,7 +2,10 @@ package tally
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -65,4 +68,27 @@ func TestParallel(t *testing.T) {
 	assert.Equal(t, "2 [a b]", parallel("a", "b"))
 	c.Announce(true, 9, nil)
 	assert.Equal(t, "2 [a b]", parallel("a", "b"), "parts of a document, chunk by chunk")
+}
+
+// slowLog takes time for a line.
+type slowLog struct{ lines atomic.Int32 }
+
+func (l *slowLog) Dispatched(string, int, []string) {
+	time.Sleep(10 * time.Millisecond)
+	l.lines.Add(1)
+}
+
+// TestLogComesFirst: none of two tasks that were announced together goes on before the line is written.
+func TestLogComesFirst(t *testing.T) {
+	var count Tally
+	var l slowLog
+	count.Announce(false, 2, []string{"a", "b"})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			count.Log(&l, "id", []string{"a"})
+			assert.EqualValues(t, 1, l.lines.Load())
+		})
+	}
+	wg.Wait()
 }

@@ -82,9 +82,9 @@ func flags() []flag {
 	}
 }
 
-// Hints returns the hints for the flags of GNU parallel, by each way to write them.
+// Hints returns the hints for the flags of GNU parallel, by each way to write them, and for one of a prompt.
 func Hints() command.Foreign {
-	all := command.Foreign{}
+	all := command.Foreign{"image": "not needed: write qq batch -m 'Describe {}' *.png, and each image is shown"}
 	for _, f := range flags() {
 		for name := range strings.FieldsSeq(f.names) {
 			all[name] = f.hint

@@ -28,13 +28,15 @@ func Elsewhere(word string) string {
 	case "serve", "server", "daemon", "mcp", "mcp-server", "acp":
 		return "qq is no server, and knows no MCP"
 	case "login", "logout", "auth", "signin", "signout", "whoami", "keys":
-		return "qq needs no account and no key"
-	case "init", "setup", "install", "onboard", "uninstall":
-		return "qq needs no setup: qq doctor checks what is there"
+		return "qq needs no account; qq setup finds the keys of model servers"
+	case "init", "onboard", "configure":
+		return "qq setup finds a model and writes it into your settings"
+	case "install", "uninstall":
+		return "make install installs qq; qq setup finds a model"
 	case "update", "upgrade", "self-update":
 		return "qq does not update itself: make install installs it"
-	case "model", "models", "pull", "push":
-		return "qq doctor shows the model in use, ollama list all of them"
+	case "pull", "push", "download":
+		return "qq models pull MODEL lets Ollama download a model"
 	case "settings", "env", "set", "get":
 		return "qq config shows the settings"
 	case "plan":

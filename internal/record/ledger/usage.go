@@ -1,0 +1,49 @@
+package ledger
+
+import (
+	"database/sql"
+
+	"qq/pkg/task"
+)
+
+// usageColumns are the columns of a [task.Usage], in the order of values and targets.
+const usageColumns = "input_tokens, output_tokens, cached_tokens, cost, priced_tokens"
+
+// usageSums are the sums of these columns.
+const usageSums = "sum(input_tokens), sum(output_tokens), sum(cached_tokens), sum(cost), sum(priced_tokens)"
+
+// values returns what usageColumns are to have for u.
+func values(u task.Usage) []any {
+	return []any{u.InputTokens, u.OutputTokens, u.CachedTokens, int64(u.Cost), u.PricedTokens}
+}
+
+// targets returns where usageColumns are scanned to.
+func targets(u *task.Usage) []any {
+	return []any{&u.InputTokens, &u.OutputTokens, &u.CachedTokens, &u.Cost, &u.PricedTokens}
+}
+
+// Share is what the runs of an agent at a depth used.
+type Share struct {
+	Agent string     `json:"agent"`
+	Depth int        `json:"depth"`
+	Runs  int        `json:"runs"`
+	Usage task.Usage `json:"usage"`
+}
+
+// below is the condition that a run is that with the id ?1, a task of the batch ?1, or below one of them.
+const below = `n IN (WITH RECURSIVE below (n, id) AS (
+  SELECT n, id FROM executions WHERE id = ?1
+  UNION SELECT n, id FROM executions WHERE batch = ?1 AND batch <> ''
+  UNION SELECT e.n, e.id FROM executions e JOIN below b ON e.parent = b.id AND e.parent <> '')
+SELECT n FROM below)`
+
+// Shares returns what a run, or the tasks of a batch, used together with everything that was delegated from them: one
+// for each agent at each depth. id is a whole one. What did not end counts nothing.
+func (l *Ledger) Shares(id string) ([]Share, error) {
+	query := "SELECT agent, depth, count(*), " + usageSums + " FROM runs WHERE " + below +
+		" GROUP BY agent, depth ORDER BY depth, agent"
+	shares, err := collect(l, query, []any{id}, func(rows *sql.Rows, s *Share) error {
+		return rows.Scan(append([]any{&s.Agent, &s.Depth, &s.Runs}, targets(&s.Usage)...)...)
+	})
+	return shares, l.fault("add up what "+id+" used", err)
+}
