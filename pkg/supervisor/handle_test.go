@@ -94,8 +94,12 @@ func TestApproveKnowsWhoAsks(t *testing.T) {
 	h := newHarness(func(c *Config) { c.Approve = ask })
 	var decided tool.Decision
 	var gone Parent
+	var mu sync.Mutex
 	h.launcher.does["deep"] = func(ctx context.Context, job task.Job, p Parent) task.Result {
-		decided, gone = p.Approve(ctx, tool.Intent{Tool: "run_pty_cmd", Risk: tool.High}), p
+		d := p.Approve(ctx, tool.Intent{Tool: "run_pty_cmd", Risk: tool.High})
+		mu.Lock()
+		defer mu.Unlock()
+		decided, gone = d, p
 		return job.Ended(task.Completed, "")
 	}
 	h.launcher.does["lead"] = delegating(task.Task{Text: "deep", Agent: "worker"})
