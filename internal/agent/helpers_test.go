@@ -10,6 +10,7 @@ import (
 
 	"qq/internal/models"
 	"qq/internal/models/servers"
+	"qq/internal/models/tokens"
 	"qq/internal/sandbox"
 	"qq/internal/standin"
 	"qq/pkg/agents"
@@ -29,7 +30,7 @@ type served struct {
 	llm.Backend
 }
 
-func (served) Tokens(text string) int { return models.Tokens(text) }
+func (served) Tokens(text string) int { return tokens.Estimate(text) }
 
 // modelOf is the model of the stand-in server.
 func modelOf(t *testing.T, server *standin.Server) Model {

@@ -42,7 +42,7 @@ func (c *Client) offer(l listing.Entry) Offer {
 	m.Context, m.Tools = cmp.Or(c.server.Context, l.Context()), a.Functions == nil || *a.Functions
 	images, known := c.sees(a)
 	m.Vision, m.MaySee = images, !known
-	return Offer{Model: m, ToolCalls: a.Functions, Size: l.Meta.Size, chats: l.Chats(), created: l.Made()}
+	return Offer{Model: m, ToolCalls: a.Functions, Size: l.Meta.Size, chats: l.Chats(a), created: l.Made()}
 }
 
 // get reads the JSON at path into v.
@@ -173,7 +173,7 @@ func (c *Client) unlisted(ctx context.Context, name string, all []listing.Entry)
 func (c *Client) has(all []listing.Entry) string {
 	var names []string
 	for _, l := range all {
-		if l.Chats() {
+		if l.Chats(l.Abilities()) {
 			names = append(names, c.server.Name+":"+l.Name())
 		}
 	}

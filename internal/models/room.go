@@ -2,12 +2,8 @@ package models
 
 import (
 	"qq/internal/models/dialect"
-	"qq/internal/models/tokens"
 	"qq/pkg/llm"
 )
-
-// Tokens estimates how many tokens s has, with an error of -10 to +13 %.
-func Tokens(s string) int { return tokens.Estimate(s) }
 
 // Room returns how many tokens of a document fit into the context of m besides the prompt r and an answer, at least
 // 1. 0 means that the size of the context is unknown.

@@ -58,6 +58,7 @@ import (
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/order"
 	"qq/pkg/supervisor/targets"
+	"qq/pkg/supervisor/tally"
 	"qq/pkg/task"
 )
 
@@ -87,8 +88,7 @@ type Staged interface {
 type Log interface {
 	// Spawned says that a child has started.
 	Spawned(id, agent string, depth int, task string)
-	// Dispatched says that an agent runs n tasks in parallel. tasks has a line for each of the first.
-	Dispatched(id string, n int, tasks []string)
+	tally.Logger
 	// Completed says that a child has ended.
 	Completed(id string, success bool, exit int)
 	// Failed says why a child has failed, or that its result could not be recorded.

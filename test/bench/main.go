@@ -10,10 +10,10 @@
 // counted; see package server for how its models answer. The yardsticks stand
 // in yard/.
 //
-// The exit code is 1 if a row could not be measured or missed its limit; with -quick
-// only the limits of tokens and of the heap of a start count, because the other figures mean little. Loads are on loopback only,
-// bounded in number and time, and nothing is left running. Linux only: memory
-// and processes are read from /proc.
+// The exit code is 1 if a row could not be measured or missed its limit. With -quick only
+// the limits of tokens and of the heap of a start count: the other figures mean little then.
+// Loads are on loopback only, bounded in number and time, and nothing is left running. Linux
+// only: memory and processes are read from /proc.
 package main
 
 import (

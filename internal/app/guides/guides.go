@@ -129,9 +129,12 @@ type part struct {
 	cut  bool // some of it is left out
 }
 
+// parts are those of all guides that an agent is told.
+type parts []part
+
 // parts returns what an agent is told. readOnly says that it can change nothing.
-func (all Guides) parts(readOnly bool) []part {
-	var parts []part
+func (all Guides) parts(readOnly bool) parts {
+	var parts parts
 	left := MaxTokens
 	for _, g := range slices.Backward(all) { // what is nearest to the work counts most
 		if g.Trusted || readOnly {
@@ -145,9 +148,12 @@ func (all Guides) parts(readOnly bool) []part {
 }
 
 // Text returns what an agent is told; empty for nothing. readOnly says that it can change nothing.
-func (all Guides) Text(readOnly bool) string {
+func (all Guides) Text(readOnly bool) string { return all.parts(readOnly).String() }
+
+// String returns the parts as a text; empty for none.
+func (all parts) String() string {
 	var b strings.Builder
-	for _, p := range all.parts(readOnly) {
+	for _, p := range all {
 		text := p.text
 		if p.cut {
 			text += "\n[the rest of " + p.Path + " is left out]"
@@ -200,7 +206,8 @@ func (t *Teller) Text(dir string, readOnly bool) string {
 		return ""
 	}
 	all := Of(dir, t.Decided)
-	for _, p := range all.parts(readOnly) {
+	told := all.parts(readOnly)
+	for _, p := range told {
 		switch {
 		case !p.Trusted: // it is only information for them
 		case p.cut:
@@ -215,7 +222,7 @@ func (t *Teller) Text(dir string, readOnly bool) string {
 				dir, g.Path)
 		}
 	}
-	return all.Text(readOnly)
+	return told.String()
 }
 
 // say tells the person once what becomes of the file at path, seen from dir.

@@ -57,8 +57,8 @@ func (r commands) printModel(m row, asJSON bool) error {
 	add := func(what, text string) { t = append(t, []string{what, output.Spelled(text)}) }
 	if m.Address != "" {
 		add("address", m.Address)
-		add("context", tokens(m.Context))
-		add("longest answer", tokens(m.Answer))
+		add("context", tokenCount(m.Context))
+		add("longest answer", tokenCount(m.Answer))
 		add("tools", yesNo(m.Tools))
 		add("vision", yesNo(m.Vision))
 		add("size", bytes(m.Size))
@@ -76,7 +76,7 @@ func (r commands) printModel(m row, asJSON bool) error {
 	return output.WriteError(err)
 }
 
-func tokens(n int) string {
+func tokenCount(n int) string {
 	if n == 0 {
 		return unknown
 	}

@@ -14,6 +14,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/models"
+	"qq/internal/models/tokens"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -246,7 +247,7 @@ func (t *trial) streams(ctx context.Context, b llm.Backend) (string, error) {
 			first = last
 		}
 		pieces++
-		size += models.Tokens(c.Text + c.Thinking)
+		size += tokens.Estimate(c.Text + c.Thinking)
 	})
 	switch {
 	case err != nil:

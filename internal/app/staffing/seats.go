@@ -11,6 +11,7 @@ import (
 	"qq/internal/agent"
 	"qq/internal/models"
 	"qq/internal/models/dialect"
+	"qq/internal/models/tokens"
 	"qq/pkg/agents"
 	"qq/pkg/llm"
 	"qq/pkg/money"
@@ -191,9 +192,9 @@ func (p priced) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) 
 	text := resp.Message.Content + resp.Message.Thinking
 	switch {
 	case resp.Usage.Tokens() == 0 && (err == nil || text != ""):
-		resp.Usage.InputTokens, resp.Usage.OutputTokens = dialect.PromptTokens(r), models.Tokens(text)
+		resp.Usage.InputTokens, resp.Usage.OutputTokens = dialect.PromptTokens(r), tokens.Estimate(text)
 	case err != nil: // Anthropic counts the prompt at the beginning, and the answer at its end
-		resp.Usage.OutputTokens = max(resp.Usage.OutputTokens, models.Tokens(text))
+		resp.Usage.OutputTokens = max(resp.Usage.OutputTokens, tokens.Estimate(text))
 	}
 	resp.Usage = resp.Usage.At(p.price, resp.Written)
 	return resp, err
@@ -212,4 +213,4 @@ func Run(ctx context.Context, seats []Seat, a agent.Agent, p supervisor.Parent, 
 }
 
 // Tokens implements agent.Model.
-func (Connected) Tokens(text string) int { return models.Tokens(text) }
+func (Connected) Tokens(text string) int { return tokens.Estimate(text) }

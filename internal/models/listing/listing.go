@@ -78,9 +78,8 @@ func (e Entry) Name() string {
 // embedding is how OpenAI and LM Studio begin the names of models that cannot chat.
 const embedding = "text-embedding-"
 
-// Chats reports whether the model answers chats, as far as the server says.
-func (e Entry) Chats() bool {
-	a := e.Abilities()
+// Chats reports whether the model answers chats, as far as the server says. a is what it can do.
+func (e Entry) Chats(a Abilities) bool {
 	return (e.Methods == nil || slices.Contains(e.Methods, "generateContent")) && (a.Chat == nil || *a.Chat) &&
 		!strings.HasPrefix(e.Name(), embedding)
 }

@@ -104,7 +104,7 @@ func (s *Server) begin(words []string) error {
 			m.Word, m.Known = words[0], Kinds()
 		}
 		return m
-	case len(words) == 1, slices.Contains([]string{"plain", "vision", "no-tools"}, words[1]),
+	case len(words) == 1, s.flag(words[1]) != nil,
 		strings.HasPrefix(words[1], "key="), strings.HasPrefix(words[1], "context="):
 		return &Mistake{Problem: "the address is missing", Hint: "write it behind the kind, for example: " + example}
 	}

@@ -2,10 +2,10 @@ package tally
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -70,25 +70,34 @@ func TestParallel(t *testing.T) {
 	assert.Equal(t, "2 [a b]", parallel("a", "b"), "parts of a document, chunk by chunk")
 }
 
-// slowLog takes time for a line.
-type slowLog struct{ lines atomic.Int32 }
+// slowLog writes a line when it is told to.
+type slowLog struct {
+	begun, end chan struct{}
+	lines      atomic.Int32
+}
 
 func (l *slowLog) Dispatched(string, int, []string) {
-	time.Sleep(10 * time.Millisecond)
+	close(l.begun)
+	<-l.end
 	l.lines.Add(1)
 }
 
 // TestLogComesFirst: none of two tasks that were announced together goes on before the line is written.
 func TestLogComesFirst(t *testing.T) {
 	var count Tally
-	var l slowLog
+	l := &slowLog{begun: make(chan struct{}), end: make(chan struct{})}
 	count.Announce(false, 2, []string{"a", "b"})
 	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			count.Log(&l, "id", []string{"a"})
-			assert.EqualValues(t, 1, l.lines.Load())
-		})
+	log := func() {
+		count.Log(l, "id", []string{"a"})
+		assert.EqualValues(t, 1, l.lines.Load())
 	}
+	wg.Go(log)
+	<-l.begun
+	wg.Go(log)
+	for range 1000 { // time for the second to go on, if it could
+		runtime.Gosched()
+	}
+	close(l.end)
 	wg.Wait()
 }
