@@ -57,8 +57,8 @@ import (
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/order"
-	"qq/pkg/supervisor/targets"
 	"qq/pkg/supervisor/tally"
+	"qq/pkg/supervisor/targets"
 	"qq/pkg/task"
 )
 
