@@ -304,7 +304,8 @@ func TestStrictTargets(t *testing.T) {
 		commandTask("echo more >> new.txt; echo more >> src/b.txt; echo l2 > lib/l2"),
 		delegateTask(commandTask("echo inner >> src/b.txt; touch doc/x src/y; true")),
 		`write_file {"path": "src/z.txt", "content": "bad\n"}`,
-		commandTask("touch other; mv src/a.txt src/c.txt; rm doc/d.txt; mkdir made; echo > src/n; sed -i s/b/B/ src/b.txt; ls"),
+		commandTask("touch other; mv src/a.txt src/c.txt; rm doc/d.txt; mkdir made; echo > src/n; " +
+			"sed -i s/b/B/ src/b.txt; ls"),
 	}
 	_, r := w.isolated("off", []map[string]any{{"task": strings.Join(script, "\n"),
 		"targets": []string{"src/b.txt", "doc/*.md", "new.txt", "lib/**", "made/x", "src/n"}}}, "--strict-targets")
@@ -313,16 +314,17 @@ func TestStrictTargets(t *testing.T) {
 		w.sh("find doc lib new.txt src other made -type f 2>/dev/null | sort"))
 	assert.Equal(t, "b\nmore\ninner\nnew\nmore\n", w.sh("cat src/b.txt new.txt"))
 	const all = "src/b.txt, doc/*.md, new.txt, lib/**, made/x, src/n"
-	assert.Contains(t, r[0].Output, "[--strict-targets: commands can change only targets that exist (of "+all+"). To make or "+
-		"replace a target, use write_file or edit_file: commands such as mkdir, mv and sed -i cannot. ", "after exit code 0")
+	assert.Contains(t, r[0].Output, "[exit code 0] [--strict-targets: commands can change only targets that exist "+
+		"(of "+all+"). To make or replace a target, use write_file or edit_file: commands such as mkdir, mv and "+
+		"sed -i cannot. No command writes .git")
 	assert.NotContains(t, r[0].Output, "QQ_WRITABLE")
 	assert.Len(t, r[0].Warnings, 4)
 	warnings := strings.Join(r[0].Warnings, "\n")
 	for _, words := range []string{
-		"sub-agent coder: --strict-targets: commands could not write: touch: cannot touch 'doc/x': Read-only file system | ",
+		"sub-agent coder: --strict-targets: commands could not write: touch: cannot touch 'doc/x': Read-only file",
 		"--strict-targets: refused to change src/z.txt\n",
-		"--strict-targets: commands could not write: touch: cannot touch 'other': Read-only file system | ",
-		" and 1 more",
+		"\n--strict-targets: commands could not write: touch: cannot touch 'other': Read-only file system | ",
+		"Read-only file system and 1 more\n",
 		"--strict-targets: targets that were not made: made/x, src/n; commands can make one only in a copy",
 	} {
 		assert.Contains(t, warnings, words)
@@ -331,10 +333,10 @@ func TestStrictTargets(t *testing.T) {
 	for _, r := range server.Requests("/api/chat") {
 		asked.Write(r.Body)
 	}
-	assert.Contains(t, asked.String(), "Commands can write only in: targets that exist (of "+all+"), $TMPDIR. A refusal "+
-		"elsewhere is intended. To make or replace a target, use write_file or edit_file: ")
-	assert.Contains(t, asked.String(), "src/z.txt is not among the targets of the task ("+all+"), and --strict-targets "+
-		"lets it change nothing else: who gives the task can add it to its targets")
+	assert.Contains(t, asked.String(), "Commands can write only in: targets that exist (of "+all+"), $TMPDIR. "+
+		"A refusal elsewhere is intended. To make or replace a target, use write_file or edit_file: ")
+	assert.Contains(t, asked.String(), "src/z.txt is not among the targets of the task ("+all+"), "+
+		"and --strict-targets lets it change nothing else: who gives the task can add it to its targets")
 
 	_, r = w.isolated("off", []map[string]any{{"task": commandTask("echo more >> new.txt"),
 		"targets": []string{"new.txt"}}}, "--strict-targets")

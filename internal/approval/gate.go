@@ -135,8 +135,8 @@ type BarredError struct {
 
 // Error implements error.
 func (e *BarredError) Error() string {
-	return fmt.Sprintf("%s is not among the targets of the task (%s), and --strict-targets lets it change nothing else: "+
-		"who gives the task can add it to its targets", e.Path, task.Shorten(strings.Join(e.Targets, ", "), 200))
+	return fmt.Sprintf("%s is not among the targets of the task (%s), and --strict-targets lets it change nothing "+
+		"else: who gives the task can add it to its targets", e.Path, task.Shorten(strings.Join(e.Targets, ", "), 200))
 }
 
 // plan is [tool.Plan], but returns an error if the tool panics.
