@@ -58,7 +58,7 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	alone, err := locks(t.State).Alone(treeLock(t.Dir)) // other processes join too
+	alone, err := locks(t.State).Hold(treeLock(t.Dir)) // other processes join too
 	if err != nil {
 		return out, err
 	}
@@ -121,7 +121,7 @@ func (c *Copy) hold(steps []step) {
 	}
 }
 
-// treeLock is the name of the lock of who joins to a tree.
+// treeLock is the name of the lock of who joins to a tree. Its file goes with the lock: there are many trees.
 func treeLock(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return "tree-" + hex.EncodeToString(sum[:8])
