@@ -402,6 +402,25 @@ func TestUndeclared(t *testing.T) {
 	assert.Equal(t, []string{"files were changed outside of the targets: src/a.txt, src/new"}, r[0].Warnings)
 }
 
+// TestHomeInTree: what qq itself writes below the folder is no change of a task, not even where QQ_HOME is in it.
+func TestHomeInTree(t *testing.T) {
+	for _, home := range []string{"sub/qq", ".."} {
+		w, _ := newServedWorld(t, standin.Reply(callTools))
+		w.file("a", "a\n")
+		w.set("QQ_APPROVE=auto", "QQ_HOME="+filepath.Join(w.dir, home))
+		_, r := w.isolated("off", []map[string]any{
+			{"task": commandTask("cat a"), "targets": []string{"b"}},
+			{"task": commandTask("echo x > c"), "targets": []string{"c"}},
+		}, "--require-change", "--strict-targets", "--halt", "never")
+		assert.Equal(t, task.CheckFailed, r[0].Status)
+		assert.Equal(t, []string{"--strict-targets: targets that were not made: b; commands can make one only in a copy " +
+			"of their own (--isolate auto)"}, r[0].Warnings)
+		_, r = w.isolated("off", []map[string]any{{"task": commandTask("echo x > c"), "targets": []string{"c"}}},
+			"--require-change")
+		assert.Equal(t, task.Completed, r[0].Status, "%s: %s", home, r[0].Err())
+	}
+}
+
 // TestApartOrder: patches are joined in input order, behind a slow first task too, and a task that waits for that lends
 // its slot. A patch that the targets of its task cover does not wait.
 func TestApartOrder(t *testing.T) {
