@@ -124,6 +124,7 @@ func (l launcher) finish(
 		}
 		return path
 	}
+	r.Unsaid = nil // the patch has all that changed
 	warn(r, "not joined, because git ignores it", patch.Ignored, below, "")
 	warn(r, "not joined, because it is neither a file nor a folder", patch.Left, below, "")
 	if len(patch.Changes) == 0 {
@@ -131,6 +132,13 @@ func (l launcher) finish(
 	}
 	if r.Status != task.Completed {
 		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed: "+keep(in, patch))
+		return
+	}
+	if err := confine(r, job, patch, in, below); err != nil {
+		fail(r, err, kept(in))
+		return
+	}
+	if r.Status != task.Completed {
 		return
 	}
 	if err := l.hold(r, patch, in, said, below); err != nil {
@@ -244,7 +252,7 @@ func warn(r *task.Result, what string, all []string, below func(string) string, 
 // files are the paths in a patch without folders.
 func files(p *isolate.Patch, below func(string) string) (all []string) {
 	for _, c := range p.Changes {
-		if !c.New.Mode.IsDir() && !(c.Base.Mode.IsDir() && c.New.Mode == 0) {
+		if !c.New.Mode.IsDir() && !(c.Base.Mode.IsDir() && c.New.None()) {
 			all = append(all, below(c.Path))
 		}
 	}
