@@ -154,6 +154,51 @@ func TestHeldApartAtAnyDepth(t *testing.T) {
 	}
 }
 
+// meets is a command that says it is here and waits until another one is too. Then it writes both names to the file met.
+// After a time it gives up.
+func meets(name, other string) string {
+	return fmt.Sprintf("touch %s.here; for i in $(seq 300); do if [ -e %s.here ]; then echo %s >> %s.met; break; fi; "+
+		"sleep 0.05; done", name, other, other, name)
+}
+
+// Two writers in the background with different targets are at work at once: each sees the other. With the same target,
+// or without one, they take turns.
+func TestWritersInTheBackground(t *testing.T) {
+	for _, row := range []struct {
+		one, other any
+		meet       bool
+	}{
+		{[]string{"x"}, "./y, z/*.go", true}, // as models write them
+		{`["x"]`, []string{"sub/../y"}, true},
+		{[]string{"x"}, "./x", false},
+		{[]string{"x"}, nil, false},
+	} {
+		w, _ := newServedWorld(t, standin.Reply(callTools))
+		require.NoError(t, os.Mkdir(filepath.Join(w.dir, "sub"), 0o700))
+		spawn := func(command string, targets any) string {
+			args, err := json.Marshal(map[string]any{"background": true, "targets": targets, "agent": "executor",
+				"instructions": commandTask(command)})
+			require.NoError(t, err)
+			return "spawn_agent " + string(args) + "\n"
+		}
+		one, other := meets("one", "other"), meets("other", "one")
+		if !row.meet {
+			one, other = "echo begin one >> log; sleep 1; echo end one >> log",
+				"echo begin other >> log; sleep 1; echo end other >> log"
+		}
+		e := w.run("-a", "worker", "--auto-approve", "-m", spawn(one, row.one)+spawn(other, row.other)+
+			"wait_children {}")
+		assert.Zero(t, e.code, e.errors)
+		if row.meet {
+			assert.Equal(t, "other\n", w.content("one.met"), "%v %v: %s", row.one, row.other, e.out)
+			assert.Equal(t, "one\n", w.content("other.met"), "%v %v: %s", row.one, row.other, e.out)
+		} else {
+			assert.Equal(t, "begin one\nend one\nbegin other\nend other\n", w.content("log"), "%v %v: %s", row.one,
+				row.other, e.out)
+		}
+	}
+}
+
 // A writer whose time is up is asked to end, and does not obey. The next writer of its file waits until it is gone.
 func TestNextWriterWaitsForTheDying(t *testing.T) {
 	w, _ := newServedWorld(t, obedient)
