@@ -39,8 +39,8 @@ func (w *world) children() (agents []int, commands []int) {
 	return agents, commands
 }
 
-// TestCompletedMeansWritten: processes of agents are killed at random moments, and never a command. What a task wrote is
-// there if it is completed, in place and in copies.
+// TestCompletedMeansWritten: processes of agents are killed at random moments, and never a command. What a task wrote
+// is there if it is completed, in place and in copies.
 func TestCompletedMeansWritten(t *testing.T) {
 	seeds, err := strconv.Atoi(os.Getenv(killSeeds))
 	if err != nil {
@@ -78,7 +78,7 @@ func killAgents(t *testing.T, mode string, seed int) {
 	go func() {
 		defer close(stopped)
 		r := rand.New(rand.NewPCG(uint64(seed), 1<<41))
-		for {
+		for kills.Load() < writers/2 {
 			select {
 			case <-stop:
 				return
@@ -105,7 +105,7 @@ func killAgents(t *testing.T, mode string, seed int) {
 			assert.Contains(t, w.content(fmt.Sprint("text", i%4)), fmt.Sprintf("by %d\n", i), "%d: %s", i, r.Output)
 			assert.Contains(t, r.Output, "exit code 0", "%d", i)
 		} else {
-			assert.NotEmpty(t, r.Err(), "%d", i)
+			assert.Contains(t, []task.Status{task.Killed, task.UnknownOutcome}, r.Status, "%d: %s", i, r.Err())
 		}
 		if mode != "" && r.Status != task.Completed {
 			assert.NoFileExists(t, filepath.Join(w.dir, fmt.Sprint("made", i)), "%d: %s", i, r.Status)

@@ -160,8 +160,8 @@ func TestHeldApartAtAnyDepth(t *testing.T) {
 	}
 }
 
-// meets is a command that says it is here and waits until another one is too. Then it writes both names to the file met.
-// After a time it gives up.
+// meets is a command that says it is here and waits until another one is too. Then it writes whom it has met. After a
+// time it gives up.
 func meets(name, other string) string {
 	return fmt.Sprintf("touch %s.here; for i in $(seq 300); do if [ -e %s.here ]; then echo %s >> %s.met; break; fi; "+
 		"sleep 0.05; done", name, other, other, name)

@@ -134,13 +134,14 @@ func overlaps(all []touching, at []seen) (pairs [][2]int, peak int) {
 	for i, one := range all {
 		now := 0
 		for j, other := range all {
-			if at[i].begin.IsZero() || at[j].begin.IsZero() {
+			a, b := at[i], at[j]
+			if a.begin.IsZero() || b.begin.IsZero() {
 				continue
 			}
-			if !at[j].begin.After(at[i].begin) && at[i].begin.Before(at[j].end) {
+			if !b.begin.After(a.begin) && a.begin.Before(b.end) {
 				now++
 			}
-			if j > i && (one.writes || other.writes) && at[i].begin.Before(at[j].end) && at[j].begin.Before(at[i].end) &&
+			if j > i && (one.writes || other.writes) && a.begin.Before(b.end) && b.begin.Before(a.end) &&
 				slices.ContainsFunc(one.touches, func(f string) bool { return slices.Contains(other.touches, f) }) {
 				pairs = append(pairs, [2]int{i, j})
 			}
@@ -183,7 +184,8 @@ func touchTasks(t *testing.T, seed, n int, args ...string) (all []touching, resu
 }
 
 // TestThousandTasks: of 1,000 tasks with random targets and needs, each in a process, no two that touch one file are at
-// work at once if one of them writes it, as the kernel saw it; each starts after what it needs, and each has one result.
+// work at once if one of them writes it, as the kernel saw it; each starts after what it needs, and each has one
+// result.
 func TestThousandTasks(t *testing.T) {
 	seeds, err := strconv.Atoi(os.Getenv(planSeeds))
 	if err != nil {
@@ -342,8 +344,8 @@ func touchTrees(t *testing.T, seed int, args ...string) (all []touching, at []se
 	return g.all, m.seen(len(g.all))
 }
 
-// TestTreesAsTheKernelSeesThem: of jobs of random trees, with two levels below the tasks of a batch and with children in
-// the background, no two that touched one file were at work at once if one of them wrote it. Each of them has run.
+// TestTreesAsTheKernelSeesThem: of jobs of random trees, with two levels below the tasks of a batch and with children
+// in the background, no two that touched one file were at work at once if one of them wrote it. Each of them has run.
 func TestTreesAsTheKernelSeesThem(t *testing.T) {
 	seeds, err := strconv.Atoi(os.Getenv(treeSeeds))
 	if err != nil {

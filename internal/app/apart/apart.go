@@ -254,8 +254,8 @@ func (t *Trees) remove(p *place) {
 	t.removing.Go(func() { _ = p.Remove() })
 }
 
-// Close removes all copies. No task runs any more. It also removes those of a killed run that could not go at the start,
-// because a process that it was starting had their lock.
+// Close removes all copies. No task runs any more. It also removes those of a killed run that could not go at the
+// start, because a process that it was starting had their lock.
 func (t *Trees) Close() error {
 	if t == nil {
 		return nil
