@@ -41,6 +41,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -107,7 +108,7 @@ func Open(cfg Config) (*Tree, error) {
 			cfg.Dir, cfg.State)
 	}
 	t := &Tree{Config: cfg, id: task.NewID(), copies: map[*Copy]struct{}{}}
-	t.history.stamps, t.history.versions = map[string]filestate.Stamp{}, map[string][]version{}
+	t.history.marks, t.history.versions = map[string]mark{}, map[string][]version{}
 	t.mounter = overlayfs.NewMounter(cfg.Host, cfg.Exe, cfg.Dir)
 	if t.live, err = os.OpenRoot(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("open the folder of the agents: %w", err)
@@ -152,7 +153,8 @@ type Copy struct {
 	Mode Mode   // Overlay or Worktree
 	Dir  string // where the task works; in an overlay it is the path of the tree
 	// Why says why the copy is not an overlay; empty if nobody asked for one.
-	Why string
+	Why  string
+	Task string // what people call the task that works in it; those that it is in conflict with are told
 
 	tree     *Tree
 	folder   string // with all that belongs to the copy
@@ -285,6 +287,17 @@ func (c *Copy) checkout(ctx context.Context) error {
 		c.prefix = filepath.ToSlash(rel) + "/"
 	}
 	return os.MkdirAll(c.Dir, 0o700) // git knows no empty folder
+}
+
+// Apply returns the arguments with which git applies the patch in a file of [Tree.Keep], as far as it fits. git reads
+// the paths in a patch from the top of a repository, and leaves out those that are not below its working directory.
+func (t *Tree) Apply(file string) []string {
+	top, below := t.Dir, []string(nil)
+	if t.repo != nil && t.repo.Top != t.Dir {
+		top = t.repo.Top
+		below = []string{"--directory=" + strings.TrimPrefix(t.Dir, strings.TrimSuffix(top, "/")+"/")}
+	}
+	return slices.Concat([]string{"git", "-C", top, "apply", "--reject"}, below, []string{file})
 }
 
 // Path returns the path that a file or folder of the tree has for a process in the copy. Others stay as they are.

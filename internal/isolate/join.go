@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"qq/internal/box/filestate"
 	"qq/internal/isolate/files"
 	"qq/internal/isolate/gitpatch"
 	"qq/internal/isolate/merge"
@@ -91,9 +90,7 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	j := journal{Dir: []byte(t.Dir), Steps: pl.steps}
 	out.Kept, err = j.run(t.live, filepath.Join(t.folder(), p.copy.ID), changed, t.Patches)
 	for _, s := range pl.steps {
-		if info, err := t.live.Lstat(string(s.Path)); err == nil {
-			t.history.stamps[string(s.Path)] = filestate.StampOf(info)
-		}
+		t.history.left(t.live, string(s.Path), p.copy.Task)
 		if !s.New.Mode.IsDir() && !(s.New.None() && s.Live.Mode.IsDir()) {
 			out.Files = append(out.Files, string(s.Path))
 		}
@@ -175,11 +172,11 @@ func (pl *plan) decide(changes []Change) error {
 		}
 	}
 	for _, c := range changes {
-		live, _, err := files.Look(pl.live, c.Path, false)
+		live, info, err := files.Look(pl.live, c.Path, false)
 		if err != nil {
 			return err
 		}
-		reason, err := pl.change(c, live)
+		reason, err := pl.change(c, live, pl.copy.tree.history.who(pl.copy.joins, c.Path, info))
 		if err != nil {
 			return err
 		}
@@ -190,8 +187,9 @@ func (pl *plan) decide(changes []Change) error {
 	return nil
 }
 
-// change adds the steps for a change to a file that is live in the tree, or returns why it is in conflict.
-func (pl *plan) change(c Change, live files.State) (reason string, err error) {
+// change adds the steps for a change to a file that is live in the tree, or returns why it is in conflict. If the file
+// was changed, it was by who.
+func (pl *plan) change(c Change, live files.State, who string) (reason string, err error) {
 	s := step{Path: []byte(c.Path), Live: live, New: c.New}
 	switch {
 	case live == c.New:
@@ -205,17 +203,17 @@ func (pl *plan) change(c Change, live files.State) (reason string, err error) {
 		return "its folder is no longer there", nil
 	case live == c.Base:
 	case live.File() && c.Base.File() && c.New.File():
-		if s.New, s.data, reason, err = pl.merge(c, live); reason != "" || err != nil {
+		if s.New, s.data, reason, err = pl.merge(c, live, who); reason != "" || err != nil {
 			return reason, err
 		}
 	case live.None():
-		return "it was removed by another task, or by somebody else", nil
+		return "it was removed by " + who, nil
 	case c.New.None():
-		return "the task removed it, and it was changed in the tree", nil
+		return "the task removed it, and it was changed by " + who, nil
 	case c.Base.None():
-		return "another file was made there", nil
+		return "another one was made there by " + who, nil
 	default:
-		return "it was changed by another task, or by somebody else", nil
+		return "it was changed by " + who, nil
 	}
 	if live.Mode.IsDir() && !c.New.None() && !c.New.Mode.IsDir() {
 		names, err := files.List(pl.live, c.Path, false)
@@ -247,14 +245,14 @@ func (pl *plan) housed(name string) bool {
 }
 
 // merge joins a change of a file to what another change made of it.
-func (pl *plan) merge(c Change, live files.State) (s files.State, data []byte, reason string, err error) {
-	const both = "it was changed by another task, or by somebody else"
+func (pl *plan) merge(c Change, live files.State, who string) (s files.State, data []byte, reason string, err error) {
+	both := "it was changed by " + who
 	s.Mode = c.New.Mode
 	switch {
 	case c.New.Mode == c.Base.Mode:
 		s.Mode = live.Mode
 	case live.Mode != c.Base.Mode && live.Mode != c.New.Mode:
-		return s, nil, "its permissions were changed in another way", nil
+		return s, nil, "its permissions were changed in another way by " + who, nil
 	}
 	s.Sum = c.New.Sum
 	switch {

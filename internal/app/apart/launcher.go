@@ -70,6 +70,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		r.Hindered = task.MachineFault(err)
 		return r
 	}
+	in.Task = called(job)
 	l.enter(job.ExecutionID, in)
 	r := l.next.Launch(ctx, l.moved(job, in), p)
 	if r.Hindered && !r.Effects { // it is launched again
@@ -81,6 +82,17 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		l.remove(in)
 	})
 	return r
+}
+
+// called returns what people call the task of a job.
+func called(job task.Job) string {
+	switch {
+	case job.ID != "":
+		return "task " + job.ID
+	case job.BatchID != "":
+		return fmt.Sprintf("task %d", job.Index+1)
+	}
+	return "a task of " + job.Agent
 }
 
 // dir returns the working directory of a job, in the tree.
@@ -130,7 +142,7 @@ func (l launcher) finish(
 		return
 	}
 	if r.Status != task.Completed {
-		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed: "+keep(in, patch))
+		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed; "+keep(in, patch))
 		return
 	}
 	if err := l.hold(r, patch, in, said, below); err != nil {
@@ -144,7 +156,7 @@ func (l launcher) finish(
 	}
 	if err != nil {
 		r.Stop(err)
-		r.Warnings = append(r.Warnings, "nothing was joined, because it was cancelled: "+keep(in, patch))
+		r.Warnings = append(r.Warnings, "nothing was joined, because it was cancelled; "+keep(in, patch))
 		return
 	}
 	out, err := in.tree.Join(ctx, patch)
@@ -155,13 +167,22 @@ func (l launcher) finish(
 	conclude(r, out[0], in, below)
 }
 
-// keep keeps a patch that is not joined in a file, or the copy if that cannot be. It returns where.
+// keep keeps a patch that is not joined in a file, or the copy if that cannot be. It returns what to do with it.
 func keep(in *place, patch *isolate.Patch) string {
 	file, err := in.tree.Keep(patch)
 	if err != nil {
 		return kept(in)
 	}
-	return "what it changed is in " + file
+	return "to take what it changed: " + applied(in, file)
+}
+
+// applied returns the command for a shell that applies a patch as far as it fits.
+func applied(in *place, file string) string {
+	var words []string
+	for _, word := range in.tree.Apply(file) {
+		words = append(words, quoted(word))
+	}
+	return strings.Join(words, " ")
 }
 
 // kept keeps a copy of which there is no patch, and returns where.
@@ -214,9 +235,8 @@ func conclude(r *task.Result, out isolate.Outcome, in *place, below func(string)
 	if more := len(out.Conflicts) - 1; more > 0 {
 		problem += fmt.Sprintf(" (and %d more conflicts)", more)
 	}
-	r.End(task.Conflict, fmt.Sprintf("%s; its changes are kept in %s\nhint: run the task again, or take what fits: "+
-		"git -C %s apply --reject %s",
-		problem, out.File, quoted(in.Tree()), quoted(out.File)))
+	r.End(task.Conflict, fmt.Sprintf("%s; to take what fits: %s\nhint: run the task again, or take what fits of it",
+		problem, applied(in, out.File)))
 }
 
 // fail ends a completed task whose changes could not be joined.
@@ -251,10 +271,10 @@ func files(p *isolate.Patch, below func(string) string) (all []string) {
 	return all
 }
 
-// quoted returns a path for a shell.
-func quoted(path string) string {
-	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") == "" {
-		return path
+// quoted returns a word for a shell.
+func quoted(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=") == "" {
+		return word
 	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
