@@ -133,6 +133,7 @@ func (t *Tree) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.live.Close()
+	t.mounter.Close()
 	for c := range t.copies {
 		if c.overlay != nil {
 			err = errors.Join(err, c.overlay.Close())
