@@ -41,6 +41,12 @@ func (s State) None() bool { return s.Mode == 0 }
 // File reports whether it is a regular file.
 func (s State) File() bool { return s.Mode != 0 && s.Mode.IsRegular() }
 
+// TempPrefix begins the names of new files in the tree that a join has not renamed yet.
+const TempPrefix = ".qq-join-"
+
+// Temporary reports whether name is that of a file that a join has not renamed yet.
+func Temporary(name string) bool { return strings.HasPrefix(name, TempPrefix) }
+
 // Look returns the state of the file name. A name below something that is no folder is no file, also below a link. own
 // says that the file is in a copy: then it is made readable if it is not.
 func Look(root *os.Root, name string, own bool) (State, fs.FileInfo, error) {

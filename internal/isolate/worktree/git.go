@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"qq/internal/approval/rules/gitconfig"
+	"qq/internal/isolate/files"
 	"qq/pkg/proc"
 	"qq/pkg/task"
 )
@@ -249,6 +250,7 @@ func (r *Repository) files(ctx context.Context) ([]string, error) {
 		}
 		names = append(names, split(out)...)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return files.Temporary(path.Base(name)) })
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
