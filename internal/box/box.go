@@ -356,7 +356,8 @@ func (r *Process) see(o *sandbox.Order, guarded bool, show []string) {
 			v.Empty = append(v.Empty, path)
 		}
 	}
-	if !guarded && slices.ContainsFunc(v.Empty, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
+	whole := slices.Contains(o.Rules.Write, b.Dir) // then it is shown
+	if !whole && slices.ContainsFunc(v.Empty, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
 		v.Show = append(v.Show, b.watch.dir)
 	}
 	v.Sockets, v.Show = append(sockets, lookups...), append(v.Show, sockets...)

@@ -337,6 +337,12 @@ func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
 		return "", fmt.Errorf("keep the patch: %w", err)
 	}
 	file = filepath.Join(t.Patches, p.copy.ID+".patch")
+	for n := 2; ; n++ { // a part of it may be kept already
+		if _, err := os.Lstat(file); err != nil {
+			break
+		}
+		file = filepath.Join(t.Patches, fmt.Sprintf("%s.%d.patch", p.copy.ID, n))
+	}
 	if err := renameio.WriteFile(file, text.Bytes(), 0o600); err != nil {
 		return "", fmt.Errorf("keep the patch: %w", err)
 	}

@@ -37,6 +37,7 @@ import (
 	"qq/internal/sandbox"
 	"qq/pkg/agents"
 	"qq/pkg/proc"
+	"qq/pkg/supervisor/changes"
 	"qq/pkg/task"
 )
 
@@ -87,7 +88,9 @@ type place struct {
 	*isolate.Copy
 	tree *isolate.Tree
 	dir  string   // the real path of the working directory of the isolated task, in the tree
-	ids  []string // of the jobs in the copy
+	ids  []string // of the jobs in the copy, first that of the isolated task
+	// bounds are what targets let that task change, see [Trees.Bind].
+	bounds changes.Bounds
 }
 
 // New returns the trees of a run, or nil if no task is isolated. It removes what killed runs left of theirs.

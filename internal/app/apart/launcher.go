@@ -136,6 +136,7 @@ func (l launcher) finish(
 		}
 		return path
 	}
+	r.Unsaid = nil // the patch has all that changed
 	warn(r, "not joined, because git ignores it", patch.Ignored, below, "")
 	warn(r, "not joined, because it is neither a file nor a folder", patch.Left, below, "")
 	if len(patch.Changes) == 0 {
@@ -143,6 +144,10 @@ func (l launcher) finish(
 	}
 	if r.Status != task.Completed {
 		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed; "+keep(in, patch))
+		return
+	}
+	if err := confine(r, job, patch, in, below); err != nil {
+		fail(r, err, kept(in))
 		return
 	}
 	if err := l.hold(r, patch, in, said, below); err != nil {
