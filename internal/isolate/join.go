@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -305,7 +306,8 @@ func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
 	}
 	defer changed.Close()
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "What task %s changed in %s. It was not joined:\n", p.copy.ID, t.Dir)
+	fmt.Fprintf(&text, "What %s (%s) changed in %s. It was not joined:\n",
+		cmp.Or(p.copy.Task, "a task"), p.copy.ID, t.Dir)
 	for _, c := range conflicts {
 		fmt.Fprintf(&text, "  %q: %s\n", c.Path, c.Reason)
 	}
