@@ -45,6 +45,7 @@ type Setup struct {
 	Private     []string        `json:"private,omitempty"` // folders of qq itself: their files need an approval
 	Guide       string          `json:"guide,omitempty"`   // what AGENTS.md says, for the end of the prompt
 	Bounds      changes.Bounds  `json:"bounds,omitempty"`  // what targets let the agent change
+	Joined      int             `json:"joined,omitempty"`  // how many of Bounds, the first ones, only the join keeps
 }
 
 // Process describes the process that an agent runs in, and starts the commands of the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -207,15 +208,8 @@ func (v *verifier) hasChanged(ctx context.Context) bool {
 		return changed
 	}
 	now, _ := v.stamps(ctx, math.MaxInt)
-	if len(now) != len(v.before) {
-		return true
-	}
-	for file, s := range now {
-		if v.before[file] != s {
-			return true
-		}
-	}
-	return false
+	// What the targets bar is not joined.
+	return slices.ContainsFunc(differing(v.before, now), func(f string) bool { return v.Setup.Bounds.Bar(f) == nil })
 }
 
 // deeds collects what a run did.

@@ -335,7 +335,7 @@ func TestApartRefused(t *testing.T) {
 // TestStrictTargets: with --strict-targets neither a tool nor a command changes what is no target, and who is kept from
 // it is told how to allow it. What the task starts is kept to the same. Without it, the result has a warning.
 func TestStrictTargets(t *testing.T) {
-	for _, mode := range []string{"off", "overlay", "worktree"} {
+	for _, mode := range []string{"off"} {
 		t.Run(mode, func(t *testing.T) {
 			w := newTree(t)
 			w.file("doc/d.txt", "d\n")
@@ -360,6 +360,45 @@ func TestStrictTargets(t *testing.T) {
 			assert.Equal(t, "?? lib/l2\n?? new.txt\n", status)
 			assert.Equal(t, "b\nmore\ninner\nnew\nmore\n", w.sh("grep -v dirty src/b.txt; cat new.txt"))
 			assert.Empty(t, r[0].Warnings)
+		})
+	}
+}
+
+// TestStrictCopies: in a copy a command sees the whole folder and can write in it, so that it can make and replace
+// targets. What they do not cover is not joined. A task that works in the copy of another one is kept to its own
+// targets by the sandbox.
+func TestStrictCopies(t *testing.T) {
+	for _, mode := range []string{"overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newTree(t)
+			w.sh("mkdir lib doc; echo l > lib/l; echo m > lib/m; git add lib; git commit -qm lib")
+			inner, err := json.Marshal(map[string]any{"agent": "coder", "targets": []string{"lib/l"},
+				"task": commandTask("grep -c dirty src/b.txt >> lib/l; echo bad >> lib/m; true")})
+			require.NoError(t, err)
+			_, r := w.isolated(mode, []map[string]any{{
+				"task": commandTask("ls -A; cat src/a.txt; sed -i s/b/B/ src/b.txt && mkdir -p doc new/deep empty && "+
+					"echo x > new/deep/x && echo n > doc/n.md && touch other src/y && rm src/a.txt") + "\n" +
+					`grep_file {"path": "src/b.txt", "pattern": "dirty"}` + "\n" + "delegate_task " + string(inner) + "\n" +
+					`edit_file {"path": "lib/m", "old_text": "m", "new_text": "M"}`,
+				"targets": []string{"src/b.txt", "new/deep/x", "doc/*.md", "lib/**"}, "check": "test -e other",
+			}}, "--strict-targets")
+			assert.Equal(t, task.Completed, r[0].Status, r[0].Err())
+			assert.Equal(t, []string{"doc/n.md", "lib/l", "lib/m", "new/deep/x", "src/b.txt"}, r[0].ChangedFiles)
+			assert.Equal(t, "B\ndirty\nx\nn\nl\n1\nM\n", w.sh("cat src/b.txt new/deep/x doc/n.md lib/l lib/m"))
+			w.sh("test ! -e other && test ! -e src/y && test ! -e empty && test -e src/a.txt")
+			_, patch, ok := strings.Cut(strings.Join(r[0].Warnings, "\n"), "not joined, because it is outside of the "+
+				"targets (--strict-targets): empty, other, src/a.txt, src/y: it is kept in ")
+			require.True(t, ok, r[0].Warnings)
+			patch, _, _ = strings.Cut(patch, "; the check ran with it")
+			w.sh("git apply --include=other " + patch + " && test -e other && rm other")
+			w.noCopies()
+
+			_, r = w.isolated(mode, []map[string]any{
+				{"task": commandTask("touch other"), "targets": []string{"src/b.txt"}},
+				{"task": commandTask("ls src; cat .gitignore; exit 1"), "targets": []string{"no/such"}},
+			}, "--strict-targets", "--require-change")
+			assert.Equal(t, task.CheckFailed, r[0].Status, "what is not joined is no change: %s", r[0].Output)
+			assert.Contains(t, r[1].Output+r[1].Err(), "a.txt b.txt out/")
 		})
 	}
 }

@@ -41,7 +41,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -291,17 +290,6 @@ func (c *Copy) checkout(ctx context.Context) error {
 		c.prefix = filepath.ToSlash(rel) + "/"
 	}
 	return os.MkdirAll(c.Dir, 0o700) // git knows no empty folder
-}
-
-// Apply returns the arguments with which git applies the patch in a file of [Tree.Keep], as far as it fits. git reads
-// the paths in a patch from the top of a repository, and leaves out those that are not below its working directory.
-func (t *Tree) Apply(file string) []string {
-	top, below := t.Dir, []string(nil)
-	if t.repo != nil && t.repo.Top != t.Dir {
-		top = t.repo.Top
-		below = []string{"--directory=" + strings.TrimPrefix(t.Dir, strings.TrimSuffix(top, "/")+"/")}
-	}
-	return slices.Concat([]string{"git", "-C", top, "apply", "--reject"}, below, []string{file})
 }
 
 // Path returns the path that a file or folder of the tree has for a process in the copy. Others stay as they are.

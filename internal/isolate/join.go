@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -310,7 +311,8 @@ func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
 	}
 	defer changed.Close()
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "What task %s changed in %s. It was not joined:\n", p.copy.ID, t.Dir)
+	fmt.Fprintf(&text, "What %s (%s) changed in %s. It was not joined:\n",
+		cmp.Or(p.copy.Task, "a task"), p.copy.ID, t.Dir)
 	for _, c := range conflicts {
 		fmt.Fprintf(&text, "  %q: %s\n", c.Path, c.Reason)
 	}
@@ -342,6 +344,12 @@ func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
 		return "", fmt.Errorf("keep the patch: %w", err)
 	}
 	file = filepath.Join(t.Patches, p.copy.ID+".patch")
+	for n := 2; ; n++ { // a part of it may be kept already
+		if _, err := os.Lstat(file); err != nil {
+			break
+		}
+		file = filepath.Join(t.Patches, fmt.Sprintf("%s.%d.patch", p.copy.ID, n))
+	}
 	if err := renameio.WriteFile(file, text.Bytes(), 0o600); err != nil {
 		return "", fmt.Errorf("keep the patch: %w", err)
 	}

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"qq/internal/box"
 	"qq/internal/isolate"
@@ -28,16 +28,6 @@ type launcher struct {
 	next supervisor.Stager
 }
 
-// settler is a supervisor.Parent that knows when an agent and its descendants have ended.
-type settler interface {
-	// Settle ends what the agent started, says in its result r whether it reached a limit, and runs f. While f runs,
-	// others use the slot of the agent. changed are the files that its descendants said they changed, relative to its
-	// working directory.
-	Settle(r *task.Result, f func(changed []string))
-	// Await runs wait in f. Meanwhile others use the lease of the agent.
-	Await(wait func())
-}
-
 // Stage implements supervisor.Stager. A copy is made when the task starts, so that it has what others wrote until then.
 func (l launcher) Stage(job task.Job) supervisor.Staged {
 	if l.at(job.Parent) != nil || l.Isolates(job) {
@@ -52,11 +42,12 @@ func (l launcher) Stage(job task.Job) supervisor.Staged {
 
 // Launch implements supervisor.Launcher.
 func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
-	if in := l.at(job.Parent); in != nil {
-		l.enter(job.ExecutionID, in)
-		return l.next.Launch(ctx, l.moved(job, in), p)
+	w, ok := p.(worker)
+	if in := l.at(job.Parent); in != nil && ok {
+		r := l.next.Launch(ctx, l.moved(job, in), l.enter(job.ExecutionID, in, w))
+		l.inside(&r, in)
+		return r
 	}
-	s, ok := p.(settler)
 	isolated := ok && l.Isolates(job)
 	if l.batch != nil && job.BatchID != "" {
 		l.batch.begin(job.Index, isolated)
@@ -71,14 +62,14 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		return r
 	}
 	in.Task = called(job)
-	l.enter(job.ExecutionID, in)
-	r := l.next.Launch(ctx, l.moved(job, in), p)
+	r := l.next.Launch(ctx, l.moved(job, in), l.enter(job.ExecutionID, in, w))
 	if r.Hindered && !r.Effects { // it is launched again
 		l.remove(in)
 		return r
 	}
-	s.Settle(&r, func(changed []string) {
-		l.finish(ctx, &r, job, in, s, append(changed, r.ChangedFiles...))
+	w.Settle(&r, func(changed []string) {
+		l.finish(ctx, &r, job, in, w, append(changed, r.ChangedFiles...))
+		r.Effects = r.Effects && (in.joined || l.outside(in))
 		l.remove(in)
 	})
 	return r
@@ -88,7 +79,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 func called(job task.Job) string {
 	switch {
 	case job.ID != "":
-		return "task " + job.ID
+		return "task " + task.Shorten(job.ID, 60)
 	case job.BatchID != "":
 		return fmt.Sprintf("task %d", job.Index+1)
 	}
@@ -119,7 +110,7 @@ func (t *Trees) moved(job task.Job, in *place) task.Job {
 // finish joins what a task changed, or keeps it, and completes the result. said are the files that agents said they
 // changed, with their tools.
 func (l launcher) finish(
-	ctx context.Context, r *task.Result, job task.Job, in *place, s settler, said []string,
+	ctx context.Context, r *task.Result, job task.Job, in *place, w worker, said []string,
 ) {
 	r.ChangedFiles = nil
 	waits := ctx
@@ -136,6 +127,7 @@ func (l launcher) finish(
 		}
 		return path
 	}
+	r.Unsaid = nil // the patch has all that changed
 	warn(r, "not joined, because git ignores it", patch.Ignored, below, "")
 	warn(r, "not joined, because it is neither a file nor a folder", patch.Left, below, "")
 	if len(patch.Changes) == 0 {
@@ -145,13 +137,22 @@ func (l launcher) finish(
 		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed; "+keep(in, patch))
 		return
 	}
+	if err := confine(r, job, patch, in, below); err != nil {
+		fail(r, err, kept(in))
+		return
+	}
 	if err := l.hold(r, patch, in, said, below); err != nil {
 		fail(r, err, kept(in))
 		return
 	}
 	if len(changes.Outside(job.Targets, files(patch, below))) > 0 || len(job.Targets) == 0 {
 		if l.batch != nil && job.BatchID != "" {
-			s.Await(func() { err = l.batch.wait(waits, job.Index) })
+			if !l.batch.due(job.Index) && l.outside(in) { // it would not run again if this process were killed now
+				if file, err := in.tree.Keep(patch); err == nil {
+					defer os.Remove(file)
+				}
+			}
+			w.Await(func() { err = l.batch.wait(waits, job.Index) })
 		}
 	}
 	if err != nil {
@@ -159,6 +160,11 @@ func (l launcher) finish(
 		r.Warnings = append(r.Warnings, "nothing was joined, because it was cancelled; "+keep(in, patch))
 		return
 	}
+	if err := w.Effects(); err != nil { // the first one of the task
+		fail(r, err, keep(in, patch))
+		return
+	}
+	in.joined = true
 	out, err := in.tree.Join(ctx, patch)
 	if err != nil {
 		fail(r, err, keep(in, patch))
@@ -173,16 +179,7 @@ func keep(in *place, patch *isolate.Patch) string {
 	if err != nil {
 		return kept(in)
 	}
-	return "to take what it changed: " + applied(in, file)
-}
-
-// applied returns the command for a shell that applies a patch as far as it fits.
-func applied(in *place, file string) string {
-	var words []string
-	for _, word := range in.tree.Apply(file) {
-		words = append(words, quoted(word))
-	}
-	return strings.Join(words, " ")
+	return "to take what it changed: " + isolate.Apply(in.Tree(), file)
 }
 
 // kept keeps a copy of which there is no patch, and returns where.
@@ -236,7 +233,7 @@ func conclude(r *task.Result, out isolate.Outcome, in *place, below func(string)
 		problem += fmt.Sprintf(" (and %d more conflicts)", more)
 	}
 	r.End(task.Conflict, fmt.Sprintf("%s; to take what fits: %s\nhint: run the task again, or take what fits of it",
-		problem, applied(in, out.File)))
+		problem, isolate.Apply(in.Tree(), out.File)))
 }
 
 // fail ends a completed task whose changes could not be joined.
@@ -269,12 +266,4 @@ func files(p *isolate.Patch, below func(string) string) (all []string) {
 		}
 	}
 	return all
-}
-
-// quoted returns a word for a shell.
-func quoted(word string) string {
-	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=") == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

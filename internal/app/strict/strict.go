@@ -2,6 +2,7 @@
 // it starts, may change only what they cover. The tools refuse the rest in the process of the agent (package approval),
 // and the sandbox of commands does (package box): a command can write to files that are there and to what is in
 // folders. It cannot make or replace a file that is a target itself, because that changes the folder; the tools can.
+// In a copy of the tree, commands can write everywhere, and the join leaves the rest out (package apart).
 package strict
 
 import (
