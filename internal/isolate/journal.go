@@ -46,8 +46,8 @@ const (
 	failed    = ".failed"
 )
 
-// commit writes the journal at name, then the new files under their temporary names, and commits the journal, all to the
-// disk. After an error, nothing of it is left.
+// commit writes the journal at name, then the new files under their temporary names, and commits the journal, all to
+// the disk. After an error, nothing of it is left.
 func (j *journal) commit(live *os.Root, name string, changed *os.Root) error {
 	j.name(live, name)
 	text, err := json.Marshal(j)

@@ -25,9 +25,9 @@ const mountVariable = "QQ_SANDBOX_MOUNT"
 
 // MountArgs returns the command line and the entry of the environment that make this binary mount overlays in a user
 // namespace of its own, as the first thing that [Exec] does, until its descriptor socket has no other end. That is a
-// UNIX socket of packets. Each request is a packet of [Layers.Request]. The answer is a packet with the overlay, or with
-// a text that says why there is none. If the process can mount none at all, it says so on stderr and exits with code
-// 126.
+// UNIX socket of packets. Each request is a packet of [Layers.Request]. The answer is a packet with the overlay, or one
+// with a text that says why there is none. If the process can mount none at all, it says so on stderr and exits with
+// code 126.
 func MountArgs(socket int) (args []string, env string) {
 	return []string{os.Args[0]}, mountVariable + "=" + strconv.Itoa(socket)
 }

@@ -17,7 +17,7 @@ import (
 	"qq/internal/sandbox"
 )
 
-// receive returns the overlay in the answer of a process of [sandbox.MountArgs]. The error is [io.EOF] if that has ended.
+// receive returns the overlay in the answer of a process of [sandbox.MountArgs]. The error is [io.EOF] if it has ended.
 func receive(socket int) (*os.File, error) {
 	text, control := make([]byte, 4096), make([]byte, unix.CmsgSpace(4))
 	n, rights, _, _, err := unix.Recvmsg(socket, text, control, 0)
