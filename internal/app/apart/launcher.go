@@ -63,7 +63,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 	}
 	in.Task = called(job)
 	r := l.next.Launch(ctx, l.moved(job, in), l.enter(job.ExecutionID, in, w))
-	if r.Hindered && !r.Effects { // it is launched again
+	if l.hindered(&r, in) { // it is launched again
 		l.remove(in)
 		return r
 	}
