@@ -25,6 +25,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/command/vocabulary"
 	"qq/internal/app/output"
+	"qq/internal/app/values"
 	"qq/internal/config"
 	"qq/internal/imports"
 	"qq/internal/taskfile"
@@ -171,7 +172,7 @@ func (o *batchOptions) read(c *cli.Context) (err error) {
 	if o.format == planned.Mermaid && !c.Bool("dry-run") {
 		return command.Usagef("add --dry-run", "--output-format mermaid draws the plan of a batch that is not run")
 	}
-	if o.halt, err = parseHalt(c.String("halt")); err != nil {
+	if o.halt, err = values.ParseHalt(c.String("halt")); err != nil {
 		return err
 	}
 	if o.tag, err = parseTag(c, o.format); err != nil {
