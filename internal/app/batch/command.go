@@ -114,6 +114,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 
 // batchOptions are the values of the flags for one batch.
 type batchOptions struct {
+	strict bool // a task with targets may change nothing else
 	recordOptions
 	outputOptions
 	agent      string
@@ -154,7 +155,7 @@ type outputOptions struct {
 // read reads the flags and checks what can be checked without the tasks. The library has set resume and resumeFailed.
 func (o *batchOptions) read(c *cli.Context) (err error) {
 	o.cache, o.noLedger, o.agent = c.Bool("cache"), c.Bool("no-ledger"), c.String("agent")
-	o.verbose = c.Bool("verbose")
+	o.verbose, o.strict = c.Bool("verbose"), c.Bool("strict-targets")
 	o.output, o.results, o.report = c.String("output"), whole(c.String("results")), whole(c.String("report"))
 	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
 	if c.Bool("dry-run") && o.continues() {
@@ -265,7 +266,7 @@ func (b *batchRun) run(c *cli.Context) error {
 	b.planned.Jobs = cfg.MaxParallel
 	b.start = time.Now()
 	needs := Needs{
-		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: c.Bool("strict-targets"),
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: b.o.strict,
 		NoLedger: b.o.noLedger, Verbose: b.o.verbose,
 		Repairs: b.o.checks.Repairs,
 	}
