@@ -39,8 +39,9 @@ func (b *batchRun) newPrinter(next func() (task.Task, error, bool)) *printer {
 	p.out.Width = b.to.Width()
 	if b.o.bar {
 		live := b.o.redraw || b.Coloured(b.Err)
-		p.progress = output.StartProgress(b.Err, live, b.spool.Len(), b.runner, b.process.Stop(),
-			b.o.start.delay)
+		p.progress = output.StartProgress(b.Err, live, output.Tasks{
+			Total: b.spool.Len(), Jobs: b.planned.Jobs, Delay: b.o.start.delay, Plan: b.planned.Plan,
+		}, b.runner, b.process.Stop())
 	}
 	return p
 }
