@@ -204,7 +204,8 @@ func section(t task.Task, res task.Result) string {
 			if c.Check {
 				what = "checked with "
 			}
-			facts = append(facts, fmt.Sprintf("%s%s: exit code %d%s", what, code(c.Line), c.ExitCode, printed(c.Output)))
+			fact := fmt.Sprintf("%s%s: exit code %d", what, code(c.Line), c.ExitCode)
+			facts = append(facts, fact+printed(c.Output))
 		}
 		if n := res.Did.MoreCommands; n > 0 {
 			facts = append(facts, fmt.Sprintf("ran %d more commands", n))
