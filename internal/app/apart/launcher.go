@@ -261,7 +261,7 @@ func warn(r *task.Result, what string, all []string, below func(string) string, 
 // files are the paths in a patch without folders.
 func files(p *isolate.Patch, below func(string) string) (all []string) {
 	for _, c := range p.Changes {
-		if !c.New.Mode.IsDir() && !(c.Base.Mode.IsDir() && c.New.Mode == 0) {
+		if !c.New.Mode.IsDir() && !(c.Base.Mode.IsDir() && c.New.None()) {
 			all = append(all, below(c.Path))
 		}
 	}

@@ -288,6 +288,9 @@ func (b *batchRun) run(c *cli.Context) error {
 	if line := b.planned.Unplanned(); line != "" {
 		b.Note("%s", line)
 	}
+	if line := b.planned.Unbound(); needs.Strict && line != "" {
+		b.Say("%s", line)
+	}
 	if err := b.planned.Arrange(b.tasks(), b.o.format); err != nil {
 		return err
 	}
