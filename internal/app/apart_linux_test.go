@@ -104,7 +104,7 @@ func (w *world) noCopies() {
 	w.t.Helper()
 	entries, _ := os.ReadDir(filepath.Join(w.home, "qq/copies"))
 	for _, e := range entries {
-		assert.False(w.t, e.IsDir(), e.Name())
+		assert.False(w.t, e.IsDir() || strings.HasPrefix(e.Name(), "tree-"), e.Name())
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	require.NoError(w.t, err)
@@ -332,36 +332,57 @@ func TestApartRefused(t *testing.T) {
 	assert.Equal(t, before, w.sh("stat -c '%n %y %z' . a"))
 }
 
-// TestStrictTargets: with --strict-targets neither a tool nor a command changes what is no target, and who is kept from
-// it is told how to allow it. What the task starts is kept to the same. Without it, the result has a warning.
+// TestStrictTargets: with --strict-targets neither a tool nor a command changes what is no target. Who is kept from it
+// is told why, and what to do instead; the result has warnings. What the task starts is kept to the same.
 func TestStrictTargets(t *testing.T) {
-	for _, mode := range []string{"off"} {
-		t.Run(mode, func(t *testing.T) {
-			w := newTree(t)
-			w.file("doc/d.txt", "d\n")
-			w.sh("git add -A; git commit -qm doc")
-			targets := []string{"src/b.txt", "doc/*.md", "new.txt", "lib/**"}
-			w.sh("mkdir lib; echo l > lib/l; git add -A; git commit -qm lib")
-			script := []string{
-				`write_file {"path": "new.txt", "content": "new\n"}`,
-				commandTask("echo more >> new.txt; echo more >> src/b.txt; echo l2 > lib/l2"),
-				commandTask("touch other; echo x >> src/a.txt; mv src/a.txt src/c.txt; rm doc/d.txt; true"),
-				delegateTask(commandTask("echo inner >> src/b.txt; touch doc/x src/y; true")),
-				`write_file {"path": "src/z.txt", "content": "bad\n"}`,
-			}
-			args := []string{"--strict-targets"}
-			_, r := w.isolated(mode, []map[string]any{
-				{"task": strings.Join(script, "\n"), "targets": targets},
-			}, args...)
-			assert.Equal(t, task.Completed, r[0].Status)
-			assert.Contains(t, r[0].Output, "src/z.txt is not among the targets of the task (src/b.txt, doc/*.md, "+
-				"new.txt, lib/**), and --strict-targets lets it change nothing else: who gives the task can add it")
-			status := w.sh("git status --porcelain -uall | grep -v src/b.txt")
-			assert.Equal(t, "?? lib/l2\n?? new.txt\n", status)
-			assert.Equal(t, "b\nmore\ninner\nnew\nmore\n", w.sh("grep -v dirty src/b.txt; cat new.txt"))
-			assert.Empty(t, r[0].Warnings)
-		})
+	w, server := newServedWorld(t, standin.Reply(callTools))
+	w.set("QQ_APPROVE=auto", "QQ_ALLOW=none")
+	w.file("src/a.txt", "a\n")
+	w.file("src/b.txt", "b\n")
+	w.file("doc/d.txt", "d\n")
+	w.file("lib/l", "l\n")
+	script := []string{
+		`write_file {"path": "new.txt", "content": "new\n"}`,
+		commandTask("echo more >> new.txt; echo more >> src/b.txt; echo l2 > lib/l2"),
+		delegateTask(commandTask("echo inner >> src/b.txt; touch doc/x src/y; true")),
+		`write_file {"path": "src/z.txt", "content": "bad\n"}`,
+		commandTask("touch other; mv src/a.txt src/c.txt; rm doc/d.txt; mkdir made; echo > src/n; " +
+			"sed -i s/b/B/ src/b.txt; ls"),
 	}
+	_, r := w.isolated("off", []map[string]any{{"task": strings.Join(script, "\n"),
+		"targets": []string{"src/b.txt", "doc/*.md", "new.txt", "lib/**", "made/x", "src/n"}}}, "--strict-targets")
+	assert.Equal(t, task.Completed, r[0].Status)
+	assert.Equal(t, "doc/d.txt\nlib/l\nlib/l2\nnew.txt\nsrc/a.txt\nsrc/b.txt\n",
+		w.sh("find doc lib new.txt src other made -type f 2>/dev/null | sort"))
+	assert.Equal(t, "b\nmore\ninner\nnew\nmore\n", w.sh("cat src/b.txt new.txt"))
+	const all = "src/b.txt, doc/*.md, new.txt, lib/**, made/x, src/n"
+	assert.Contains(t, r[0].Output, "[exit code 0] [--strict-targets: commands can change only targets that exist "+
+		"(of "+all+"). To make or replace a target, use write_file or edit_file: commands such as mkdir, mv and "+
+		"sed -i cannot. No command writes .git")
+	assert.NotContains(t, r[0].Output, "QQ_WRITABLE")
+	assert.Len(t, r[0].Warnings, 4)
+	warnings := strings.Join(r[0].Warnings, "\n")
+	for _, words := range []string{
+		"sub-agent coder: --strict-targets: commands could not write: touch: cannot touch 'doc/x': Read-only file",
+		"--strict-targets: refused to change src/z.txt\n",
+		"\n--strict-targets: commands could not write: touch: cannot touch 'other': Read-only file system | ",
+		"Read-only file system and 1 more\n",
+		"--strict-targets: targets that were not made: made/x, src/n; commands can make one only in a copy",
+	} {
+		assert.Contains(t, warnings, words)
+	}
+	var asked strings.Builder
+	for _, r := range server.Requests("/api/chat") {
+		asked.Write(r.Body)
+	}
+	assert.Contains(t, asked.String(), "Commands can write only in: targets that exist (of "+all+"), $TMPDIR. "+
+		"A refusal elsewhere is intended. To make or replace a target, use write_file or edit_file: ")
+	assert.Contains(t, asked.String(), "src/z.txt is not among the targets of the task ("+all+"), "+
+		"and --strict-targets lets it change nothing else: who gives the task can add it to its targets")
+
+	_, r = w.isolated("off", []map[string]any{{"task": commandTask("echo more >> new.txt"),
+		"targets": []string{"new.txt"}}}, "--strict-targets")
+	assert.Empty(t, r[0].Warnings)
 }
 
 // TestStrictCopies: in a copy a command sees the whole folder and can write in it, so that it can make and replace

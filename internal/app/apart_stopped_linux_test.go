@@ -1,6 +1,8 @@
 package app
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -107,4 +109,52 @@ func TestApartInterrupted(t *testing.T) {
 	w.taken(r[1])
 	assert.Equal(t, "1\n2\n", w.sh("cat hang ran"))
 	w.noCopies()
+}
+
+// TestApartFullHome: a task fills the disk of QQ_HOME for some time. Meanwhile two others cannot hand over their
+// answers. What the first of them did is only in its copy, so it runs again. The other one has run a command: its copy
+// is kept, and named.
+func TestApartFullHome(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a disk")
+	}
+	if out, err := exec.CommandContext(t.Context(), "unshare", "-m", "true").CombinedOutput(); err != nil {
+		t.Skip(string(out))
+	}
+	for _, mode := range []string{"overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			w, release := newHanging(t)
+			self, err := os.Executable()
+			require.NoError(t, err)
+			require.NoError(t, os.MkdirAll(filepath.Join(w.home, "bin"), 0o700))
+			require.NoError(t, os.Symlink(self, filepath.Join(w.home, "bin/qq")))
+			require.NoError(t, os.MkdirAll(filepath.Join(w.home, "qq"), 0o700))
+			file := w.tasksFile(
+				map[string]any{"task": commandTask("sleep 1.5; head -c 30000000 /dev/zero > big; sleep 4; rm big")},
+				map[string]any{"task": `write_file {"path": "hang", "content": "1\n"}`},
+				map[string]any{"task": commandTask("echo 2 > ran # hang")},
+			)
+			defer time.AfterFunc(3*time.Second, release).Stop()
+			script := "mount -t tmpfs -o size=12m none " + w.home + "/qq && cd " + w.dir + " && " + w.home +
+				"/bin/qq batch -a coder -j 3 --isolate " + mode + " --no-bar --json " + file + "; cat " + w.home +
+				"/qq/copies/*.kept/ran " + w.home + "/qq/outputs/*.patch >&2"
+			cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", script)
+			cmd.Env = append(w.env, "QQ_FAULT_WAIT=60")
+			var said strings.Builder
+			cmd.Stderr = &said
+			out, _ := cmd.Output()
+			r := ended{out: string(out), errors: said.String()}.documents(t)
+			require.Len(t, r, 3, "%s", said.String())
+			assert.Equal(t, task.Completed, r[0].Status, r[0].Err())
+			assert.Equal(t, task.Completed, r[1].Status, r[1].Err())
+			assert.Equal(t, "1\n", w.sh("cat hang"))
+			if r[2].Status == task.Completed { // there was room when the second one gave up its copy
+				assert.Equal(t, "2\n", w.sh("cat ran"))
+				return
+			}
+			assert.Equal(t, task.Unavailable, r[2].Status)
+			assert.Regexp(t, "to take what it changed: git |what it changed is kept in the folder ", r[2].Warnings)
+			assert.Regexp(t, `(?m)^\+?2$`, said.String())
+		})
+	}
 }

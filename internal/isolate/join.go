@@ -58,7 +58,7 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	}
 	t.joining.Lock()
 	defer t.joining.Unlock()
-	alone, err := locks(t.State).Alone(treeLock(t.Dir)) // other processes join too
+	alone, err := locks(t.State).Hold(treeLock(t.Dir)) // other processes join too
 	if err != nil {
 		return out, err
 	}
@@ -127,7 +127,7 @@ func (c *Copy) hold(steps []step) {
 	}
 }
 
-// treeLock is the name of the lock of who joins to a tree.
+// treeLock is the name of the lock of who joins to a tree. Its file goes with the lock: there are many trees.
 func treeLock(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return "tree-" + hex.EncodeToString(sum[:8])
@@ -359,7 +359,7 @@ func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
 // baseBlob returns the base of a file. If its content is not known any more, it is that of the tree.
 func (c *Copy) baseBlob(name string, s files.State) (gitpatch.Blob, error) {
 	if v, ok := c.tree.history.version(c.joins, name); ok && v.data != nil {
-		return gitpatch.Blob{Mode: s.Mode, Data: v.data}, nil
+		return gitpatch.Blob{Mode: s.Mode | readable, Data: v.data}, nil
 	}
 	b, err := blob(c.tree.live, name, s)
 	if errors.Is(err, fs.ErrNotExist) { // removed since
@@ -374,10 +374,13 @@ func blob(root *os.Root, name string, s files.State) (gitpatch.Blob, error) {
 	}
 	data, whole, err := files.Content(root, name, s, maxBlob)
 	if err == nil && !whole {
-		err = fmt.Errorf("%s is too large for a patch", name)
+		err = fmt.Errorf("%s is too large for a patch, or may not be read", name)
 	}
-	return gitpatch.Blob{Mode: s.Mode, Data: data}, err
+	return gitpatch.Blob{Mode: s.Mode | readable, Data: data}, err
 }
+
+// readable is a permission that each file in a patch has: git knows no others but for those of programs.
+const readable = 0o400
 
 // maxBlob is the size of the largest file in a kept patch.
 const maxBlob = 256 << 20

@@ -150,8 +150,17 @@ func (r *Record) Effects(job task.Job) error {
 // log, and drops what is not needed any more.
 func (r *Record) Done(res task.Result) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	n, ok := r.tasks[res.Index]
+	r.drop(n, ok, res)
+	r.mu.Unlock()
+	if ok && r.Keeps() && res.Status == task.Skipped && res.ExecutionID == "" { // people look for it
+		t := task.Task{Text: res.Task, Agent: res.Agent}
+		r.copy("", r.inBatch(t, res.Index, n), res)
+	}
+}
+
+// drop drops what is not needed any more of a task that has ended. The caller holds the lock.
+func (r *Record) drop(n named, ok bool, res task.Result) {
 	switch {
 	case !ok:
 	case r.log == nil:

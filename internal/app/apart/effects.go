@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"qq/internal/box"
+	"qq/pkg/childproc/room"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/attempts"
@@ -74,4 +75,13 @@ func (t *Trees) inside(r *task.Result, p *place) {
 	if !attempts.Died(r.Status) && !t.outside(p) {
 		r.Effects = false
 	}
+}
+
+// hindered reports whether the machine kept an isolated task from ending, with the result r, and all that it did is in
+// its copy.
+func (t *Trees) hindered(r *task.Result, p *place) bool {
+	if r.Status == task.Unavailable && !t.outside(p) && room.Full(t.isolate.State) { // with its answer, perhaps
+		r.Hindered, r.Effects = true, false
+	}
+	return r.Hindered && !r.Effects
 }

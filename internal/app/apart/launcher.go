@@ -63,7 +63,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 	}
 	in.Task = called(job)
 	r := l.next.Launch(ctx, l.moved(job, in), l.enter(job.ExecutionID, in, w))
-	if r.Hindered && !r.Effects { // it is launched again
+	if l.hindered(&r, in) { // it is launched again
 		l.remove(in)
 		return r
 	}
@@ -261,7 +261,7 @@ func warn(r *task.Result, what string, all []string, below func(string) string, 
 // files are the paths in a patch without folders.
 func files(p *isolate.Patch, below func(string) string) (all []string) {
 	for _, c := range p.Changes {
-		if !c.New.Mode.IsDir() && !(c.Base.Mode.IsDir() && c.New.Mode == 0) {
+		if !c.New.Mode.IsDir() && !(c.Base.Mode.IsDir() && c.New.None()) {
 			all = append(all, below(c.Path))
 		}
 	}

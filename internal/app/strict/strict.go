@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"qq/pkg/agents"
 	"qq/pkg/supervisor/changes"
 	"qq/pkg/task"
 )
@@ -39,6 +40,14 @@ func (t *Tasks) Start(job task.Job, dir string) changes.Bounds {
 		t.all.Store(job.ExecutionID, own)
 	}
 	return own.Bounds
+}
+
+// Unbound says that the task of a prompt is not kept to targets, because it has none; "" if its agent changes nothing.
+func Unbound(def agents.Agent, readOnly bool) string {
+	if readOnly || !def.Changes() {
+		return ""
+	}
+	return "--strict-targets does nothing for the prompt itself: only tasks that its agent hands on can have targets"
 }
 
 // End says that the task with an execution id has ended.

@@ -31,3 +31,13 @@ func TestRoom(t *testing.T) {
 		"hint: raise `ulimit -n`", few.Cur))
 	require.NoError(t, ForChild("", 0))
 }
+
+// TestRefused: the working directory of the tree went away while a child was started. That may pass, and no task is at
+// fault. The folder of a single task is its own matter.
+func TestRefused(t *testing.T) {
+	_, err := os.Stat(t.TempDir() + "/gone")
+	assert.True(t, task.MachineFault(Refused(true, err)))
+	assert.False(t, task.MachineFault(Refused(false, err)))
+	assert.False(t, task.MachineFault(Refused(true, os.ErrPermission)))
+	assert.ErrorContains(t, Refused(true, err), "start child: stat ")
+}

@@ -30,6 +30,7 @@ type survey struct {
 	targets bool // a task says what it touches
 	order   bool // a task says what it needs, or how urgent it is
 	writers int
+	unbound int  // those of them that do not say what they touch
 	ids     bool // a task has an id
 	uses    bool // a text seems to name the result of another task
 }
@@ -43,6 +44,9 @@ func (s *survey) see(t task.Task, writes bool) {
 	s.uses = s.uses || len(reference.Find(t.Text)) > 0
 	if writes {
 		s.writers++
+	}
+	if writes && len(t.Targets) == 0 {
+		s.unbound++
 	}
 }
 
