@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"qq/internal/agent/loop"
+	"qq/internal/tools/shell"
 	"qq/internal/tools/tree"
 	"qq/pkg/event"
 	"qq/pkg/task"
@@ -113,12 +114,16 @@ func (v *verifier) Verify(ctx context.Context) *loop.Fault {
 	line := task.Shorten(v.job.Check, 100)
 	switch {
 	case res.Ran == nil:
-		return &loop.Fault{Problem: fmt.Sprintf("the check could not be run: %s: %s", line, task.Line(res.Content))}
+		return &loop.Fault{Problem: fmt.Sprintf("the check `%s` could not be run: %s", line, task.Line(res.Content))}
 	case res.Ran.ExitCode == 0:
 		return nil
 	}
+	printed := " and printed nothing"
+	if tail := tailOf(res.Content); tail != "" {
+		printed = "; it printed: " + tail
+	}
 	return &loop.Fault{
-		Problem: fmt.Sprintf("the check failed with exit code %d: %s: %s", res.Ran.ExitCode, line, tailOf(res.Content)),
+		Problem: fmt.Sprintf("the check `%s` failed with exit code %d%s", line, res.Ran.ExitCode, printed),
 		Message: fmt.Sprintf("Your work was checked with this command, and the check failed:\n%s\n\nIts output:\n%s"+
 			"\n\nRepair the work. When that is done, give your whole answer again.", v.job.Check, excerpt(res.Content)),
 	}
@@ -142,7 +147,11 @@ func (v *verifier) perform() tool.Result {
 	}
 	v.Emit(end)
 	if res.Ran != nil {
-		v.deeds.did.Run(task.Command{Line: res.Ran.Line, ExitCode: res.Ran.ExitCode, Check: true})
+		done := task.Command{Line: res.Ran.Line, ExitCode: res.Ran.ExitCode, Check: true}
+		if done.ExitCode != 0 {
+			done.Output = printed(res.Content)
+		}
+		v.deeds.did.Run(done)
 	}
 	return res
 }
@@ -158,14 +167,22 @@ func excerpt(text string) string {
 	return fmt.Sprintf("%s\n[%d characters are left out here]\n%s", head, left, tail)
 }
 
-// tailOf returns the end of the output of a check on one line, without the line that says how the check ended.
-func tailOf(text string) string {
+// printed returns the output of a check, without the line that says how the check ended.
+func printed(text string) string {
 	text = strings.TrimRight(text, "\n")
 	if at := strings.LastIndexByte(text, '\n'); at >= 0 {
 		text = text[:at]
 	}
+	if text = strings.TrimRight(text, " \n"); text == shell.NoOutput {
+		return ""
+	}
+	return text
+}
+
+// tailOf returns the end of the output of a check on one line.
+func tailOf(text string) string {
 	var lines []string
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(printed(text)) {
 		if line = strings.Join(strings.Fields(line), " "); line != "" {
 			lines = append(lines, line)
 		}

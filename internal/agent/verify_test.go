@@ -103,12 +103,13 @@ func TestCheck(t *testing.T) {
 	}{
 		"right": {ran(0, "ok\n[exit code 0]"), nil, "", false},
 		"wrong": {ran(2, "a\n\n  b  c\n[exit code 2]"), nil,
-			"the check failed with exit code 2: make test: a | b c", true},
+			"the check `make test` failed with exit code 2; it printed: a | b c", true},
 		"silent": {ran(1, "[no output]\n[exit code 1]"), nil,
-			"the check failed with exit code 1: make test: [no output]", true},
-		"stopped": {ran(124, "x\n[timed out]"), nil, "the check failed with exit code 124: make test: x", true},
+			"the check `make test` failed with exit code 1 and printed nothing", true},
+		"stopped": {ran(124, "x\n[timed out]"), nil,
+			"the check `make test` failed with exit code 124; it printed: x", true},
 		"not run": {tool.Failure("Error: no shell"), nil,
-			"the check could not be run: make test: Error: no shell", false},
+			"the check `make test` could not be run: Error: no shell", false},
 		"no disk": {ran(0, ""), errors.New("disk full"), "the check was not run: disk full", false},
 	} {
 		up, cmd := &watched{err: c.effects}, &command{result: c.result}
@@ -132,8 +133,11 @@ func TestCheck(t *testing.T) {
 			assert.Contains(t, fault.Message, c.result.Content, name)
 			assert.Len(t, up.events, 2, name)
 			assert.True(t, up.events[1].Failed, name)
-			assert.Equal(t, []task.Command{{Line: "make test", ExitCode: c.result.Ran.ExitCode, Check: true}},
-				r.deeds.did.Commands, name)
+			did := r.deeds.did.Commands[0]
+			assert.Contains(t, c.result.Content, did.Output, "%s: in lines", name)
+			assert.Equal(t, name == "silent", did.Output == "", name)
+			did.Output = ""
+			assert.Equal(t, task.Command{Line: "make test", ExitCode: c.result.Ran.ExitCode, Check: true}, did, name)
 		}
 	}
 }

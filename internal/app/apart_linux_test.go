@@ -162,9 +162,9 @@ func TestApart(t *testing.T) {
 				assert.Contains(t, strings.Join(r[0].Warnings, "\n"), "not joined, because git ignores it: out/x")
 			}
 			assert.Equal(t, before, w.gitState())
-			assert.Contains(t, r[2].Err(), "nothing was joined: src/a.txt: it was changed by another task")
-			_, patch, _ := strings.Cut(r[2].Err(), "kept in ")
-			w.sh("git apply --include=c.new " + patch + "; grep -q c c.new; rm c.new")
+			assert.Contains(t, r[2].Err(), "nothing was joined: src/a.txt: it was changed by task 1, task 2, in the same lines; ")
+			_, command, _ := strings.Cut(r[2].Err(), "to take what fits: ")
+			w.sh(command + " || true; grep -q c c.new; rm c.new src/a.txt.rej")
 			w.noCopies()
 		})
 	}
@@ -193,6 +193,48 @@ func TestApartSweptAtTheEnd(t *testing.T) {
 	assert.Zero(t, e.code, e.errors)
 	w.noCopies()
 	assert.NoDirExists(t, run)
+}
+
+// TestApartApply: the command of a conflict applies what fits, wherever the folder is. git reads the paths of a patch
+// from the top of a repository.
+func TestApartApply(t *testing.T) {
+	const commit = "git -C main commit -qm first --allow-empty; "
+	for name, c := range map[string]struct{ setUp, dir string }{
+		"root":            {"git init -q .", "."},
+		"subfolder":       {"git init -q .; mkdir -p \"it's/sub dir\"", "it's/sub dir"},
+		"no repository":   {"mkdir 'sub dir'", "sub dir"},
+		"linked worktree": {"git init -q main; " + commit + "git -C main worktree add -q ../linked", "linked"},
+		"subfolder of a linked worktree": {"git init -q main; " + commit +
+			"git -C main worktree add -q ../linked; mkdir 'linked/sub dir'", "linked/sub dir"},
+	} {
+		for _, mode := range []string{"overlay", "worktree"} {
+			if name == "no repository" && mode == "worktree" {
+				continue
+			}
+			t.Run(name+" "+mode, func(t *testing.T) {
+				w, _ := newServedWorld(t, standin.Reply(callTools))
+				w.set("QQ_APPROVE=auto", "QQ_ALLOW=none", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=n",
+					"GIT_COMMITTER_NAME=n", "GIT_AUTHOR_EMAIL=n@localhost", "GIT_COMMITTER_EMAIL=n@localhost")
+				w.sh(c.setUp)
+				w.dir = filepath.Join(w.dir, c.dir)
+				w.file("f", "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n")
+				w.sh("git commit -qm more --allow-empty || true")
+				_, r := w.isolated(mode, []map[string]any{
+					{"id": "first", "task": commandTask("sed -i s/two/A/ f")},
+					{"task": commandTask("sleep 0.3; sed -i 's/two/B/; s/ten/TEN/' f; mkdir new; echo new > 'new/a file'")},
+				})
+				require.Equal(t, task.Conflict, r[1].Status, "%s %s", r[0].Err(), r[1].Err())
+				assert.Contains(t, r[1].Err(), "nothing was joined: f: it was changed by task first, in the same lines; to take ")
+				_, command, _ := strings.Cut(r[1].Err(), "to take what fits: ")
+				cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", command)
+				cmd.Dir, cmd.Env = "/", w.env
+				out, err := cmd.CombinedOutput()
+				assert.Error(t, err, "git says that something did not fit: %s", out)
+				assert.Equal(t, "A TEN new\n", w.sh("echo $(sed -n 2p f) $(tail -n 1 f) $(cat 'new/a file')"), "%s", out)
+				assert.Contains(t, w.sh("cat f.rej"), "+B")
+			})
+		}
+	}
 }
 
 // TestApartDelegated: what an agent delegates gets a copy of its own, and what that one delegates works in the copy.
@@ -225,9 +267,9 @@ func TestApartNotCompleted(t *testing.T) {
 	assert.Equal(t, task.Timeout, r[0].Status)
 	assert.Empty(t, r[0].ChangedFiles)
 	assert.Equal(t, before, w.sh("git status --porcelain; sha256sum src/*"))
-	_, patch, ok := strings.Cut(strings.Join(r[0].Warnings, "\n"), "it was not completed: what it changed is in ")
+	_, command, ok := strings.Cut(strings.Join(r[0].Warnings, "\n"), "it was not completed; to take what it changed: ")
 	require.True(t, ok, r[0].Warnings)
-	w.sh("git apply " + patch + "; grep -q half half")
+	w.sh(command + "; grep -q half half")
 	w.noCopies()
 }
 

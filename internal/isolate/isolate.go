@@ -39,7 +39,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,9 +82,10 @@ type Tree struct {
 	live    *os.Root
 	repo    *worktree.Repository // nil means none
 	repoErr error
-	owned   func() error // why an overlay of a user does not work, see foreign
+	mounter *overlayfs.Mounter
 
-	mu      sync.RWMutex       // held by a join; shared by those who read the tree
+	joining sync.Mutex         // held by a join, before mu
+	mu      sync.RWMutex       // held by a join while it changes the tree; shared by those who read the tree
 	copies  map[*Copy]struct{} // guarded by mu, and by history.mu of those who share that
 	history history
 }
@@ -108,8 +108,8 @@ func Open(cfg Config) (*Tree, error) {
 			cfg.Dir, cfg.State)
 	}
 	t := &Tree{Config: cfg, id: task.NewID(), copies: map[*Copy]struct{}{}}
-	t.history.stamps, t.history.versions = map[string]filestate.Stamp{}, map[string][]version{}
-	t.owned = sync.OnceValue(t.foreign)
+	t.history.marks, t.history.versions = map[string]mark{}, map[string][]version{}
+	t.mounter = overlayfs.NewMounter(cfg.Host, cfg.Exe, cfg.Dir)
 	if t.live, err = os.OpenRoot(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("open the folder of the agents: %w", err)
 	}
@@ -130,9 +130,12 @@ func locks(state string) alive.Dir { return alive.Dir{Path: state, Wait: time.Mi
 
 // Close removes all copies. No process may run in one.
 func (t *Tree) Close() error {
+	t.joining.Lock()
+	defer t.joining.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.live.Close()
+	t.mounter.Close()
 	for c := range t.copies {
 		if c.overlay != nil {
 			err = errors.Join(err, c.overlay.Close())
@@ -153,7 +156,8 @@ type Copy struct {
 	Mode Mode   // Overlay or Worktree
 	Dir  string // where the task works; in an overlay it is the path of the tree
 	// Why says why the copy is not an overlay; empty if nobody asked for one.
-	Why string
+	Why  string
+	Task string // what people call the task that works in it; those that it is in conflict with are told
 
 	tree     *Tree
 	folder   string // with all that belongs to the copy
@@ -249,7 +253,7 @@ func (c *Copy) mount(context.Context) error {
 	// The folder itself has the permissions of the upper one.
 	err = errors.Join(os.Mkdir(l.Upper, 0o700), os.Mkdir(l.Work, 0o700), os.Chmod(l.Upper, info.Mode().Perm()))
 	if err == nil {
-		c.overlay, err = c.tree.overlay(l)
+		c.overlay, err = c.tree.mounter.Mount(l)
 	}
 	if err != nil {
 		return errors.Join(err, removeAll(l.Upper), removeAll(l.Work))
@@ -361,25 +365,4 @@ func (c *Copy) clear() error {
 		err = c.overlay.Close()
 	}
 	return errors.Join(err, clearCopy(c.folder))
-}
-
-// foreign returns an error about a file of the tree that belongs to another user or group. In a user namespace the
-// kernel cannot copy such a file.
-func (t *Tree) foreign() error {
-	return filepath.WalkDir(t.Dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.Name() == ".git" {
-			return fs.SkipDir
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil && !ours(info) {
-			err = fmt.Errorf("%s belongs to another user or group", path)
-		}
-		return err
-	})
 }

@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"qq/internal/box/filestate"
 	"qq/internal/isolate/files"
 	"qq/internal/isolate/gitpatch"
 	"qq/internal/isolate/merge"
@@ -56,8 +56,8 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	if len(p.Changes) == 0 {
 		return out, nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.joining.Lock()
+	defer t.joining.Unlock()
 	alone, err := locks(t.State).Hold(treeLock(t.Dir)) // other processes join too
 	if err != nil {
 		return out, err
@@ -80,20 +80,26 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	if len(pl.steps) == 0 {
 		return out, nil
 	}
-	if err := t.remember(pl.steps); err != nil {
+	versions, err := t.versions(pl.steps)
+	if err != nil {
 		return out, err
 	}
+	j := journal{Dir: []byte(t.Dir), Steps: pl.steps}
+	name := filepath.Join(t.folder(), p.copy.ID)
+	if err := j.commit(t.live, name, changed); err != nil { // waits for the disk: others make copies meanwhile
+		return out, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.history.add(versions)
 	for c := range t.copies {
 		if c != p.copy {
 			c.hold(pl.steps)
 		}
 	}
-	j := journal{Dir: []byte(t.Dir), Steps: pl.steps}
-	out.Kept, err = j.run(t.live, filepath.Join(t.folder(), p.copy.ID), changed, t.Patches)
+	out.Kept, err = j.run(t.live, name, t.Patches)
 	for _, s := range pl.steps {
-		if info, err := t.live.Lstat(string(s.Path)); err == nil {
-			t.history.stamps[string(s.Path)] = filestate.StampOf(info)
-		}
+		t.history.left(t.live, string(s.Path), p.copy.Task)
 		if !s.New.Mode.IsDir() && !(s.New.None() && s.Live.Mode.IsDir()) {
 			out.Files = append(out.Files, string(s.Path))
 		}
@@ -127,27 +133,24 @@ func treeLock(dir string) string {
 	return "tree-" + hex.EncodeToString(sum[:8])
 }
 
-// remember adds the files that the steps change to the history, for copies that were made before.
-func (t *Tree) remember(steps []step) error {
-	h := &t.history
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.joins++
+// versions returns the files that the steps change, as they are.
+func (t *Tree) versions(steps []step) (map[string]version, error) {
+	all := map[string]version{}
 	for _, s := range steps {
 		name := string(s.Path)
-		v := version{join: h.joins, state: s.Live}
+		v := version{state: s.Live}
 		if s.Live.File() {
 			data, whole, err := files.Content(t.live, name, s.Live, maxText)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if whole {
 				v.data = data
 			}
 		}
-		h.versions[name] = append(h.versions[name], v)
+		all[name] = v
 	}
-	return nil
+	return all, nil
 }
 
 // plan decides how to join a patch.
@@ -175,11 +178,11 @@ func (pl *plan) decide(changes []Change) error {
 		}
 	}
 	for _, c := range changes {
-		live, _, err := files.Look(pl.live, c.Path, false)
+		live, info, err := files.Look(pl.live, c.Path, false)
 		if err != nil {
 			return err
 		}
-		reason, err := pl.change(c, live)
+		reason, err := pl.change(c, live, pl.copy.tree.history.who(pl.copy.joins, c.Path, info))
 		if err != nil {
 			return err
 		}
@@ -190,8 +193,9 @@ func (pl *plan) decide(changes []Change) error {
 	return nil
 }
 
-// change adds the steps for a change to a file that is live in the tree, or returns why it is in conflict.
-func (pl *plan) change(c Change, live files.State) (reason string, err error) {
+// change adds the steps for a change to a file that is live in the tree, or returns why it is in conflict. If the file
+// was changed, it was by who.
+func (pl *plan) change(c Change, live files.State, who string) (reason string, err error) {
 	s := step{Path: []byte(c.Path), Live: live, New: c.New}
 	switch {
 	case live == c.New:
@@ -205,17 +209,17 @@ func (pl *plan) change(c Change, live files.State) (reason string, err error) {
 		return "its folder is no longer there", nil
 	case live == c.Base:
 	case live.File() && c.Base.File() && c.New.File():
-		if s.New, s.data, reason, err = pl.merge(c, live); reason != "" || err != nil {
+		if s.New, s.data, reason, err = pl.merge(c, live, who); reason != "" || err != nil {
 			return reason, err
 		}
 	case live.None():
-		return "it was removed by another task, or by somebody else", nil
+		return "it was removed by " + who, nil
 	case c.New.None():
-		return "the task removed it, and it was changed in the tree", nil
+		return "the task removed it, and it was changed by " + who, nil
 	case c.Base.None():
-		return "another file was made there", nil
+		return "another one was made there by " + who, nil
 	default:
-		return "it was changed by another task, or by somebody else", nil
+		return "it was changed by " + who, nil
 	}
 	if live.Mode.IsDir() && !c.New.None() && !c.New.Mode.IsDir() {
 		names, err := files.List(pl.live, c.Path, false)
@@ -247,14 +251,14 @@ func (pl *plan) housed(name string) bool {
 }
 
 // merge joins a change of a file to what another change made of it.
-func (pl *plan) merge(c Change, live files.State) (s files.State, data []byte, reason string, err error) {
-	const both = "it was changed by another task, or by somebody else"
+func (pl *plan) merge(c Change, live files.State, who string) (s files.State, data []byte, reason string, err error) {
+	both := "it was changed by " + who
 	s.Mode = c.New.Mode
 	switch {
 	case c.New.Mode == c.Base.Mode:
 		s.Mode = live.Mode
 	case live.Mode != c.Base.Mode && live.Mode != c.New.Mode:
-		return s, nil, "its permissions were changed in another way", nil
+		return s, nil, "its permissions were changed in another way by " + who, nil
 	}
 	s.Sum = c.New.Sum
 	switch {
@@ -307,7 +311,8 @@ func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
 	}
 	defer changed.Close()
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "What task %s changed in %s. It was not joined:\n", p.copy.ID, t.Dir)
+	fmt.Fprintf(&text, "What %s (%s) changed in %s. It was not joined:\n",
+		cmp.Or(p.copy.Task, "a task"), p.copy.ID, t.Dir)
 	for _, c := range conflicts {
 		fmt.Fprintf(&text, "  %q: %s\n", c.Path, c.Reason)
 	}

@@ -578,7 +578,7 @@ func TestHaltWithNeeds(t *testing.T) {
 		results := s.planned(t.Context(), t, Batch{Halt: halt.New(halt.Policy{Fail: 1}, 3)},
 			task.Task{ID: "b", Text: "bad"}, task.Task{Text: "c", Needs: []string{"b"}}, task.Task{Text: "d"})
 		assert.Equal(t, []task.Status{task.Failed, task.Skipped, task.Cancelled}, statuses(results))
-		assert.Equal(t, "not started: too many tasks failed", results[2].Err())
+		assert.Equal(t, "not started: a task failed", results[2].Err())
 	})
 }
 

@@ -84,17 +84,6 @@ type Staged interface {
 	Discard()
 }
 
-// Log is a log of children that people read. Its ids are short ones: see [task.ShortID].
-type Log interface {
-	// Spawned says that a child has started.
-	Spawned(id, agent string, depth int, task string)
-	tally.Logger
-	// Completed says that a child has ended.
-	Completed(id string, success bool, exit int)
-	// Failed says why a child has failed, or that its result could not be recorded.
-	Failed(id, msg string)
-}
-
 // Config is what a Supervisor needs. Launcher, Agents and the limits have no default.
 type Config struct {
 	Limits Limits
@@ -115,7 +104,7 @@ type Config struct {
 	Denied   []string        // tools that no agent may use
 	Record   Recorder        // nil keeps nothing
 	Events   *event.Stream   // nil drops events
-	Log      Log             // nil writes none
+	Log      tally.Log       // nil writes none
 	Notes    limits.Notes    // nil tells nobody
 	// FaultWait is how long a fault of the machine may last ([task.MachineFault]) before jobs end
 	// because of it; 0 means that they end at once.

@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -30,16 +31,26 @@ func (c *Counts) Add(s Status) {
 // Total is the number of tasks.
 func (c Counts) Total() int { return c.Completed + c.Failed + c.Skipped + c.Cancelled }
 
+// Words are the counts that are not zero, with what they count.
+func (c Counts) Words() []Count {
+	all := []Count{{c.Completed, "completed"}, {c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Cancelled, "cancelled"}}
+	return slices.DeleteFunc(all, func(one Count) bool { return one.N == 0 })
+}
+
+// Count is how many tasks ended in the way that What says.
+type Count struct {
+	N    int
+	What string
+}
+
 // String is such as "4 tasks: 2 completed, 1 failed, 1 skipped".
-func (c Counts) String() string {
+func (c Counts) String() string { return c.Text(func(string) string { return "" }) }
+
+// Text is String with a text after each of the counts.
+func (c Counts) Text(after func(what string) string) string {
 	var parts []string
-	for _, p := range []struct {
-		n    int
-		what string
-	}{{c.Completed, "completed"}, {c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Cancelled, "cancelled"}} {
-		if p.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
-		}
+	for _, one := range c.Words() {
+		parts = append(parts, fmt.Sprintf("%d %s%s", one.N, one.What, after(one.What)))
 	}
 	what := "tasks"
 	if c.Total() == 1 {

@@ -13,6 +13,7 @@ const (
 	maxDidName     = 64
 	maxDidCommands = 20
 	maxDidLine     = 200
+	maxDidOutput   = 1000
 	maxDidCalls    = 1_000_000_000
 	maxDidBytes    = 128 << 10 // of its JSON; one within the other limits is shorter
 )
@@ -32,6 +33,8 @@ type Command struct {
 	ExitCode int    `json:"exit_code"`
 	// Check says that it was the check of the task, which the agent did not run itself.
 	Check bool `json:"check,omitempty"`
+	// Output is the end of what a check that failed has printed, in lines.
+	Output string `json:"output,omitempty"`
 }
 
 // UnmarshalJSON implements [json.Unmarshaler]. A child sends it, so JSON that is too long is not decoded.
@@ -60,6 +63,14 @@ func (d *Did) Run(c Command) {
 		return
 	}
 	c.Line = Shorten(c.Line, maxDidLine)
+	if r := []rune(c.Output); len(r) > maxDidOutput {
+		c.Output = "..." + string(r[len(r)-maxDidOutput+3:])
+	}
+	for i := range d.Commands { // the last one tells what is still wrong
+		if c.Check {
+			d.Commands[i].Output = ""
+		}
+	}
 	d.Commands = append(d.Commands, c)
 }
 

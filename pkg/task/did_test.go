@@ -28,6 +28,13 @@ func TestDidIsBounded(t *testing.T) {
 	text, err := json.Marshal(d)
 	require.NoError(t, err)
 	assert.Less(t, len(text), 10_000)
+	checked := Did{}
+	for range 3 {
+		checked.Run(Command{Check: true, ExitCode: 1, Output: "first\n" + strings.Repeat("x\n", maxDidOutput)})
+	}
+	assert.Empty(t, checked.Commands[0].Output, "only the last check tells")
+	assert.Len(t, checked.Commands[2].Output, maxDidOutput)
+	assert.True(t, strings.HasPrefix(checked.Commands[2].Output, "..."))
 	assert.NotContains(t, string(text), `\n`)
 	assert.Equal(t, d, d.Bounded())
 
@@ -42,7 +49,8 @@ func TestDidIsBounded(t *testing.T) {
 		worst.Calls[fmt.Sprint(i)+strings.Repeat("\x01", maxDidName-3)] = maxDidCalls
 	}
 	for range maxDidCommands {
-		worst.Run(Command{Line: strings.Repeat("\U0001f600\x01", maxDidLine), ExitCode: -1 << 63})
+		worst.Run(Command{Line: strings.Repeat("\U0001f600\x01", maxDidLine), ExitCode: -1 << 63, Check: true,
+			Output: strings.Repeat("\x01", maxDidOutput)})
 	}
 	text, err = json.Marshal(worst)
 	require.NoError(t, err)
@@ -60,7 +68,7 @@ func TestDidAdds(t *testing.T) {
 	second.Run(Command{Line: "make", Check: true})
 	assert.Equal(t, &Did{
 		Calls:    map[string]int{"edit_file": 3, "read_file": 1},
-		Commands: []Command{{"make", 2, false}, {"make", 0, true}},
+		Commands: []Command{{Line: "make", ExitCode: 2}, {Line: "make", Check: true}},
 	}, first.Add(&second))
 	assert.Equal(t, &second, (*Did)(nil).Add(&second))
 	assert.Equal(t, &second, second.Add(nil))

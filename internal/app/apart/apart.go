@@ -19,8 +19,9 @@
 // Files that git ignores are not joined, nor are files that programs obey and a command wrote, see package box: the
 // result has a warning about them.
 //
-// A task is recorded as completed after its patch was joined. So if the process is killed, a task that waits to be
-// joined runs again. Nothing of it is in the tree.
+// A task is recorded as completed after its patch was joined. What it writes in its copy is no side effect before that,
+// so it runs again if the process is killed. What a command does is one, because it may reach the network: such a task
+// does not run again. So its patch is kept in a file while it waits to be joined, and [Left] finds it.
 package apart
 
 import (
@@ -89,6 +90,9 @@ type place struct {
 	tree *isolate.Tree
 	dir  string   // the real path of the working directory of the isolated task, in the tree
 	ids  []string // of the jobs in the copy, first that of the isolated task
+	jobs map[string]*contained
+	// joined says that what the task changed may be in the tree.
+	joined bool
 	// bounds are what targets let that task change, see [Trees.Bind].
 	bounds changes.Bounds
 }
@@ -96,7 +100,7 @@ type place struct {
 // New returns the trees of a run, or nil if no task is isolated. It removes what killed runs left of theirs.
 func New(cfg Config) *Trees {
 	t := &Trees{Config: cfg, trees: map[string]*isolate.Tree{}, places: map[string]*place{}}
-	t.isolate = isolate.Config{Dir: cfg.Dir, State: filepath.Join(cfg.Home, "copies"), Patches: cfg.Outputs,
+	t.isolate = isolate.Config{Dir: cfg.Dir, State: filepath.Join(cfg.Home, copies), Patches: cfg.Outputs,
 		Host: cfg.Host, Exe: cfg.Exe, Env: cfg.Env}
 	t.sweep()
 	if cfg.Mode == Off {
@@ -116,6 +120,32 @@ func (t *Trees) sweep() {
 			strings.Join(kept, ", "))
 	}
 }
+
+// Left says what the execution of a task in a copy has left that was killed or interrupted. dir is the working directory
+// of the run, and workingDir that of the task. home and outputs are folders of [Config].
+func Left(home, outputs, dir, workingDir, executionID string) (all []string) {
+	if executionID == "" {
+		return nil
+	}
+	if filepath.IsAbs(workingDir) && !sandbox.Within(workingDir, dir) {
+		dir = workingDir
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	patches, _ := filepath.Glob(filepath.Join(outputs, executionID+"-*.patch"))
+	for _, file := range patches {
+		all = append(all, "what it had changed, if it is not in the folder: "+isolate.Apply(dir, file))
+	}
+	folders, _ := filepath.Glob(filepath.Join(home, copies, executionID+"-*"))
+	for _, folder := range folders {
+		all = append(all, "what it had changed is kept in the folder "+folder)
+	}
+	return all
+}
+
+// copies is the folder for copies in that of qq.
+const copies = "copies"
 
 // Isolates reports whether job works in a copy, because its agent can change files.
 func (t *Trees) Isolates(job task.Job) bool {
@@ -171,7 +201,7 @@ func (t *Trees) copy(ctx context.Context, id, dir string) (*place, error) {
 	if why := t.unfit(c, real); why != nil {
 		return nil, refused(errors.Join(why, c.Remove()))
 	}
-	return &place{Copy: c, tree: tree, dir: real}, nil
+	return &place{Copy: c, tree: tree, dir: real, jobs: map[string]*contained{}}, nil
 }
 
 // unfit returns why a task whose working directory is dir may not work in a worktree. That has another path than the
@@ -239,12 +269,14 @@ func (t *Trees) at(executionID string) *place {
 	return t.places[executionID]
 }
 
-// enter notes that a job works in a copy.
-func (t *Trees) enter(executionID string, p *place) {
+// enter notes that a job works in a copy, and returns its parent there.
+func (t *Trees) enter(executionID string, p *place, w worker) *contained {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.places[executionID] = p
 	p.ids = append(p.ids, executionID)
+	p.jobs[executionID] = &contained{worker: w}
+	return p.jobs[executionID]
 }
 
 // remove removes a copy. All jobs in it have ended. Nobody waits for that but Close, which removes what is left.

@@ -25,6 +25,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/command/vocabulary"
 	"qq/internal/app/output"
+	"qq/internal/app/values"
 	"qq/internal/config"
 	"qq/internal/imports"
 	"qq/internal/taskfile"
@@ -113,6 +114,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 
 // batchOptions are the values of the flags for one batch.
 type batchOptions struct {
+	strict bool // a task with targets may change nothing else
 	recordOptions
 	outputOptions
 	agent      string
@@ -153,7 +155,7 @@ type outputOptions struct {
 // read reads the flags and checks what can be checked without the tasks. The library has set resume and resumeFailed.
 func (o *batchOptions) read(c *cli.Context) (err error) {
 	o.cache, o.noLedger, o.agent = c.Bool("cache"), c.Bool("no-ledger"), c.String("agent")
-	o.verbose = c.Bool("verbose")
+	o.verbose, o.strict = c.Bool("verbose"), c.Bool("strict-targets")
 	o.output, o.results, o.report = c.String("output"), whole(c.String("results")), whole(c.String("report"))
 	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
 	if c.Bool("dry-run") && o.continues() {
@@ -171,7 +173,7 @@ func (o *batchOptions) read(c *cli.Context) (err error) {
 	if o.format == planned.Mermaid && !c.Bool("dry-run") {
 		return command.Usagef("add --dry-run", "--output-format mermaid draws the plan of a batch that is not run")
 	}
-	if o.halt, err = parseHalt(c.String("halt")); err != nil {
+	if o.halt, err = values.ParseHalt(c.String("halt")); err != nil {
 		return err
 	}
 	if o.tag, err = parseTag(c, o.format); err != nil {
@@ -264,7 +266,7 @@ func (b *batchRun) run(c *cli.Context) error {
 	b.planned.Jobs = cfg.MaxParallel
 	b.start = time.Now()
 	needs := Needs{
-		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: c.Bool("strict-targets"),
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: b.o.strict,
 		NoLedger: b.o.noLedger, Verbose: b.o.verbose,
 		Repairs: b.o.checks.Repairs,
 	}

@@ -18,6 +18,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor/jobs"
+	"qq/pkg/supervisor/plan"
 	"qq/pkg/task"
 )
 
@@ -221,7 +222,7 @@ func TestProgress(t *testing.T) {
 	busy := &work{}
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, true, 4, busy, nil, 0)
+		p := StartProgress(out, true, Tasks{Total: 4}, busy, nil)
 		p.Count(results()[0])
 		p.Count(results()[1])
 		time.Sleep(RedrawEvery + time.Millisecond)
@@ -233,7 +234,7 @@ func TestProgress(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, false, 4, busy, nil, 0)
+		p := StartProgress(out, false, Tasks{Total: 4}, busy, nil)
 		p.Count(results()[0])
 		time.Sleep(reportEvery + time.Millisecond)
 		synctest.Wait()
@@ -249,9 +250,10 @@ func TestProgress(t *testing.T) {
 			{ExecutionID: "3", State: task.Running, Started: time.Now(), Task: "it is tried again later"},
 			{ExecutionID: "4", State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child",
 				ParentExecutionID: "2", Slot: true},
+			{ExecutionID: "5", State: task.Waiting, Started: time.Now().Add(-time.Hour), Task: "it said done", Ready: true},
 			{State: task.Queued, Task: "the next"},
 		}}
-		p := StartProgress(out, false, 10, w, nil, 0)
+		p := StartProgress(out, false, Tasks{Total: 10}, w, nil)
 		cached := results()[0]
 		cached.Cached = true
 		left := task.Task{}.Ended(task.Cancelled, "") // it was not started: that is no end
@@ -266,7 +268,7 @@ func TestProgress(t *testing.T) {
 		time.Sleep(reportEvery)
 		synctest.Wait()
 		p.Stop()
-		const head = "qq: 5/10 done, 1 cancelled, 2 at work, 1 waiting · "
+		const head = "qq: 5/10 done, 1 cancelled, 2 at work, 1 waiting, 1 to join · "
 		assert.Equal(t, head+"30 s, 2.0/min, 2m 30s left · oldest: 1m 30s the first\n"+
 			head+"1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
 			shown(), "what was known says nothing of the rest")
@@ -274,12 +276,41 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
 		ends := make(chan struct{})
-		p := StartProgress(out, true, 4, busy, ends, 0)
+		p := StartProgress(out, true, Tasks{Total: 4}, busy, ends)
 		p.Count(results()[0])
 		close(ends)
 		synctest.Wait()
 		assert.Equal(t, wipe+"stopping; Ctrl-C again kills · 1/4 done", shown(), "at once")
 		p.Stop()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		out, shown := newOutput(t)
+		w := &work{jobs: []jobs.Job{
+			{ExecutionID: "1", State: task.Running, Started: time.Now(), Index: 1, Slot: true},
+			{ExecutionID: "2", State: task.Queued, Index: 3},
+		}}
+		with := func(id string, needs ...string) plan.Task { return plan.Task{ID: id, Needs: needs} }
+		planned, err := plan.New([]plan.Task{with("api"), with("cli"), with("fix", "api"), with("notes", "cli"),
+			with("last", "notes"), with("gone", "fix")}, plan.Options{Together: true})
+		require.NoError(t, err)
+		p := StartProgress(out, false, Tasks{Total: 6, Jobs: 4, Plan: planned}, w, nil)
+		ended := func(i int, s task.Status) {
+			r := task.Task{}.Ended(s, "")
+			r.Index, r.Attempts = i, 1
+			p.Count(r)
+		}
+		ended(0, task.Empty)
+		ended(2, task.Skipped)
+		ended(5, task.Skipped)
+		time.Sleep(reportEvery + time.Millisecond)
+		synctest.Wait()
+		p.tasks.Jobs = 1 // one is at work: that others wait goes without saying
+		time.Sleep(reportEvery)
+		synctest.Wait()
+		p.Stop()
+		assert.Equal(t, "qq: 1/6 done, 1 failed, 2 skipped, 1 at work, 2 wait · 30 s, 2.0/min, 1m 30s left · "+
+			"notes waits for cli · oldest: 30 s\nqq: 1/6 done, 1 failed, 2 skipped, 1 at work · 1m 00s, 1.0/min, "+
+			"3m 00s left · oldest: 1m 00s\n", shown())
 	})
 	var none *Progress
 	none.Count(results()[0])

@@ -12,7 +12,7 @@ import (
 type Tally struct {
 	Failed     int
 	NotStarted int
-	Warned     int // successful tasks whose results have warnings
+	Warned     int // tasks whose results have warnings
 	Repeated   int // tasks that needed more than one attempt
 	Cached     int // completed tasks whose answer came from the cache
 	// Known is the number of results from an earlier run of the batch, and Usage is the
@@ -33,7 +33,8 @@ func (t *Tally) Add(r task.Result) {
 		return
 	case !r.Success:
 		t.Failed++
-	case len(r.Warnings) > 0:
+	}
+	if len(r.Warnings) > 0 {
 		t.Warned++
 	}
 	if r.Attempts > 1 {

@@ -262,6 +262,9 @@ func (o *output) add(text []byte) {
 	o.entry.write(text)
 }
 
+// NoOutput is what the model reads of a command that has printed nothing, before the line that says how it ended.
+const NoOutput = "[no output]"
+
 // result returns the answer that the model reads.
 func (o *output) result(verdict string) string {
 	where := o.entry.close(verdict)
@@ -270,7 +273,7 @@ func (o *output) result(verdict string) string {
 		text = onNewLine(text) + fmt.Sprintf("[%d characters are left out here; %s]\n", left, where) + tail
 	}
 	if strings.TrimSpace(text) == "" {
-		text = "[no output]"
+		text = NoOutput
 	}
 	return onNewLine(text) + verdict
 }

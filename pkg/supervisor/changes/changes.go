@@ -65,11 +65,14 @@ func Outside(targets, changed []string) (strays []string) {
 	return strays
 }
 
+// OutsideOfTargets stands in each of the Warnings.
+const OutsideOfTargets = "outside of the targets"
+
 // Warnings says which files were changed that no target covers: those that tools reported, and those of unsaid, which
 // changed while commands ran and which nobody has reported.
 func Warnings(targets, changed, unsaid []string) (warnings []string) {
 	if strays := Outside(targets, changed); len(strays) > 0 {
-		warnings = append(warnings, "files were changed outside of the targets: "+strings.Join(strays, ", "))
+		warnings = append(warnings, "files were changed "+OutsideOfTargets+": "+strings.Join(strays, ", "))
 	}
 	strays := slices.DeleteFunc(Outside(targets, unsaid), func(f string) bool { return slices.Contains(changed, f) })
 	if len(strays) > 0 {
@@ -77,7 +80,7 @@ func Warnings(targets, changed, unsaid []string) (warnings []string) {
 		if n := len(strays) - maxStrays; n > 0 {
 			strays, more = strays[:maxStrays], fmt.Sprintf(" and %d more", n)
 		}
-		warnings = append(warnings, "files outside of the targets were changed while its commands ran, by these or by "+
+		warnings = append(warnings, "files "+OutsideOfTargets+" were changed while its commands ran, by these or by "+
 			"somebody else: "+strings.Join(strays, ", ")+more)
 	}
 	return warnings

@@ -11,8 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +30,8 @@ type Report struct {
 	sections *os.File // of the tasks so far; it has no name any more
 	w        *bufio.Writer
 	counts   task.Counts
-	err      error // the first one
+	detail   map[string]map[string]int // how many of each of the counts ended how, where that has another name
+	err      error                     // the first one
 }
 
 // Scratch makes a folder for temporary files.
@@ -54,9 +58,12 @@ func Open(path string, s Scratch, taken []string) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{path: path}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return nil, command.Usagef(hint, "--report %s: there is no folder %s", path, filepath.Dir(path))
+	}
 	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"-"+rand.Text())
 	if r.file, err = os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666); err != nil { // less the umask
-		return nil, command.Usagef(hint, "--report: %v", err)
+		return nil, command.Usagef(hint, "--report %s: %v", path, unwrapped(err))
 	}
 	if r.sections, err = os.CreateTemp(scratch, "report-*"); err == nil {
 		err = os.Remove(r.sections.Name())
@@ -67,6 +74,14 @@ func Open(path string, s Scratch, taken []string) (*Report, error) {
 	}
 	r.w = bufio.NewWriter(r.sections)
 	return r, nil
+}
+
+// unwrapped returns the cause of an error about a file that the person has not named.
+func unwrapped(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // Drop removes what there is of the report, unless it has ended.
@@ -80,14 +95,60 @@ func (r *Report) Drop() {
 	r.sections.Close() // nil is no harm
 }
 
-// Add adds the section of a task.
-func (r *Report) Add(res task.Result) {
+// Add adds the section of t, which has ended with res.
+func (r *Report) Add(t task.Task, res task.Result) {
 	if r == nil {
 		return
 	}
-	r.counts.Add(res.Status)
-	_, err := r.w.WriteString(section(res))
+	r.count(res)
+	_, err := r.w.WriteString(section(t, res))
 	r.err = errors.Join(r.err, err)
+}
+
+// notStarted is what is said instead of the status of a task that was not started.
+const notStarted = "not started"
+
+// ended returns how a task ended, as the last line of the batch says it.
+func ended(res task.Result) string {
+	if res.NotStarted() {
+		return notStarted
+	}
+	return string(res.Status)
+}
+
+// count counts a result.
+func (r *Report) count(res task.Result) {
+	r.counts.Add(res.Status)
+	var one task.Counts
+	one.Add(res.Status)
+	group := one.Words()[0].What
+	if r.detail[group] == nil {
+		if r.detail == nil {
+			r.detail = map[string]map[string]int{}
+		}
+		r.detail[group] = map[string]int{}
+	}
+	r.detail[group][ended(res)]++
+}
+
+// head returns the counts: such as "3 tasks: 1 completed, 2 cancelled (1 interrupted, 1 not started)".
+func (r *Report) head() string {
+	return r.counts.Text(func(group string) string {
+		all := r.detail[group]
+		if len(all) == 1 {
+			if all[group] > 0 {
+				return ""
+			}
+			for name := range all {
+				return " (" + name + ")"
+			}
+		}
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			parts = append(parts, fmt.Sprintf("%d %s", all[name], name))
+		}
+		return " (" + strings.Join(parts, ", ") + ")"
+	})
 }
 
 // End writes the report. took is how long the batch took.
@@ -101,7 +162,7 @@ func (r *Report) End(took time.Duration) error {
 		_, err = r.sections.Seek(0, io.SeekStart)
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(r.file, "# Report of a batch\n\n%s, in %s\n", r.counts, roundly(took))
+		_, err = fmt.Fprintf(r.file, "# Report of a batch\n\n%s, in %s\n", r.head(), roundly(took))
 	}
 	if err == nil {
 		_, err = io.Copy(r.file, r.sections)
@@ -118,10 +179,14 @@ func (r *Report) End(took time.Duration) error {
 	return nil
 }
 
-// section is what the report says about one task.
-func section(res task.Result) string {
+// section is what the report says about one task. Its heading is what the person wrote, without the results of others.
+func section(t task.Task, res task.Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %d. %s\n\n**%s** · %s", res.Index+1, line(res.Task), res.Status, line(res.Agent))
+	id := ""
+	if t.ID != "" {
+		id = line(t.ID) + ": "
+	}
+	fmt.Fprintf(&b, "\n## %d. %s%s\n\n**%s** · %s", res.Index+1, id, line(t.Brief()), ended(res), line(res.Agent))
 	if res.DurationMS > 0 {
 		b.WriteString(" · " + roundly(time.Duration(res.DurationMS)*time.Millisecond))
 	}
@@ -139,7 +204,8 @@ func section(res task.Result) string {
 			if c.Check {
 				what = "checked with "
 			}
-			facts = append(facts, fmt.Sprintf("%s%s: exit code %d", what, code(c.Line), c.ExitCode))
+			fact := fmt.Sprintf("%s%s: exit code %d", what, code(c.Line), c.ExitCode)
+			facts = append(facts, fact+printed(c.Output))
 		}
 		if n := res.Did.MoreCommands; n > 0 {
 			facts = append(facts, fmt.Sprintf("ran %d more commands", n))
@@ -153,6 +219,20 @@ func section(res task.Result) string {
 	}
 	if text := strings.TrimSpace(command.Printable(res.Output)); text != "" {
 		b.WriteString("\n" + quoted(text))
+	}
+	return b.String()
+}
+
+// printed returns what a check has printed, as code below an item of a list.
+func printed(text string) string {
+	text = strings.TrimRight(command.Printable(text), "\n")
+	if text == "" {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\n")
+	for l := range strings.SplitSeq(text, "\n") {
+		b.WriteString("\n" + strings.TrimRight("      "+strings.ReplaceAll(l, "\r", " "), " "))
 	}
 	return b.String()
 }
