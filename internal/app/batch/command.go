@@ -283,11 +283,11 @@ func (b *batchRun) run(c *cli.Context) error {
 		return err
 	}
 	defer b.spool.Close()
+	if err := b.planned.Arrange(c.Context, b.tasks(), b.o.format); err != nil {
+		return err
+	}
 	if line := b.planned.Unplanned(); line != "" {
 		b.Note("%s", line)
-	}
-	if err := b.planned.Arrange(b.tasks(), b.o.format); err != nil {
-		return err
 	}
 	if c.Bool("dry-run") {
 		if cfg.Model == auto {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"qq/pkg/supervisor/targets"
 )
 
 // Description is a plan as people and scripts see it. A task without an id is called by its number in the
@@ -36,7 +38,7 @@ type Described struct {
 type Blame struct {
 	ID     string   `json:"id"` // empty for [Phase]
 	Reason Reason   `json:"reason"`
-	Paths  []string `json:"paths"`
+	Paths  []string `json:"paths"` // 100 at most
 }
 
 // Summary is what is said of a plan as a whole.
@@ -65,17 +67,21 @@ type Circumstances struct {
 func (p *Plan) Describe(c Circumstances) Description {
 	n := p.Len()
 	d := Description{Tasks: make([]Described, n), Stages: [][]string{}}
+	budget := targets.NewBudget(allSteps / 2)
+	seen := map[string]bool{}
 	for i, t := range p.tasks {
 		d.Tasks[i] = Described{
 			ID: p.id(i), Index: i, Agent: t.Agent, Role: t.Role, Effect: t.Effect.String(), Targets: []string{},
 			Needs: append([]string{}, t.Needs...), Priority: t.Priority, WaitsFor: []Blame{},
 		}
+		clear(seen)
 		for _, target := range t.Targets {
-			if path := c.show(target.String()); !slices.Contains(d.Tasks[i].Targets, path) {
+			if path := c.show(target.String()); !seen[path] {
+				seen[path] = true
 				d.Tasks[i].Targets = append(d.Tasks[i].Targets, path)
 			}
 		}
-		for _, w := range p.Waits(i) {
+		for _, w := range p.waits(i, budget) {
 			b := Blame{Reason: w.Reason, Paths: []string{}}
 			if w.On >= 0 {
 				b.ID = p.id(w.On)

@@ -1,6 +1,7 @@
 package planned
 
 import (
+	"context"
 	"encoding/json"
 	"iter"
 	"maps"
@@ -61,15 +62,29 @@ func (b *Batch) See(t task.Task) {
 // none, or that a person has chosen that.
 func (b *Batch) Unplanned() string { return b.unplanned(b.survey) }
 
-// Arrange makes the plan. If nothing asks for one, it does nothing.
-func (b *Batch) Arrange(tasks iter.Seq2[task.Task, error], format string) (err error) {
+// Arrange makes the plan. If nothing asks for one, it does nothing. When ctx ends, it returns the cause at once, also
+// while it waits for the file system.
+func (b *Batch) Arrange(ctx context.Context, tasks iter.Seq2[task.Task, error], format string) error {
 	if !b.plans(b.survey) && format != Mermaid {
 		return nil
 	}
-	if b.Plan, err = b.plan(tasks, b.survey, b.Runner); err != nil {
+	var made *plan.Plan
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		made, err = b.plan(ctx, tasks, b.survey, b.Runner)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
 		return command.Usage(command.Advised(err, "nothing was started: mend the input"))
 	}
-	return nil
+	b.Plan = made
+	return err
 }
 
 // Describe returns the plan as people and scripts see it.

@@ -6,6 +6,7 @@ package planned
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"iter"
 
@@ -68,12 +69,15 @@ func (r Rules) unplanned(s survey) string {
 
 // plan plans the tasks of a batch. The error says what is wrong with their needs, their ids, or what they name of other
 // tasks.
-func (r Rules) plan(tasks iter.Seq2[task.Task, error], s survey, of Runner) (*plan.Plan, error) {
+func (r Rules) plan(ctx context.Context, tasks iter.Seq2[task.Task, error], s survey, of Runner) (*plan.Plan, error) {
 	var all []plan.Task
 	var texts []task.Task // what the tasks name of each other
 	for t, err := range tasks {
 		if err != nil {
 			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 		all = append(all, of.Planned(t))
 		if len(reference.Find(t.Text)) == 0 {
@@ -82,6 +86,6 @@ func (r Rules) plan(tasks iter.Seq2[task.Task, error], s survey, of Runner) (*pl
 		texts = append(texts, task.Task{ID: t.ID, Text: t.Text, Needs: t.Needs})
 	}
 	r.addImported(all, of.Root())
-	p, err := plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s)})
+	p, err := plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s), Context: ctx})
 	return p, cmp.Or(err, needs.Check(texts...))
 }

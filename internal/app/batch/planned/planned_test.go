@@ -49,7 +49,7 @@ func arranged(t *testing.T, r Rules, tasks ...task.Task) *Batch {
 	for _, one := range tasks {
 		b.See(one)
 	}
-	require.NoError(t, b.Arrange(supervisor.Tasks(tasks...), "text"))
+	require.NoError(t, b.Arrange(t.Context(), supervisor.Tasks(tasks...), "text"))
 	return b
 }
 
@@ -119,7 +119,7 @@ func TestMistakes(t *testing.T) {
 		for _, one := range tasks {
 			b.See(one)
 		}
-		assert.ErrorContains(t, b.Arrange(supervisor.Tasks(tasks...), "text"), want)
+		assert.ErrorContains(t, b.Arrange(t.Context(), supervisor.Tasks(tasks...), "text"), want)
 	}
 	arranged(t, Rules{}, a, task.Task{Text: "{{user.output}}"})
 	arranged(t, Rules{}, a, task.Task{Text: "{{a.output}} {{a.structured.x}}", Needs: []string{"a"}})
