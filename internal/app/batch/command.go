@@ -32,6 +32,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/spelling"
 	"qq/pkg/supervisor/access"
+	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
@@ -461,6 +462,7 @@ func directory(path string) error {
 // it has none.
 func (b *batchRun) complete(t task.Task) task.Task {
 	t.Dir = b.folders[t.WorkingDir]
+	t = ceiling.Relative(t, t.WorkingDir)
 	if t.Agent == "" {
 		t.Agent = b.o.agent
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -128,6 +129,7 @@ func (c *Catcher) take(ctx context.Context, tasks []task.Task) (err error) {
 		}
 	}
 	for i, t := range tasks {
+		t = ceiling.Relative(t, filepath.Join(c.Ceiling.Task.WorkingDir, t.WorkingDir))
 		if t.ID != "" && ids[t.ID] {
 			return fmt.Errorf("task %d: the id %q is given twice", i, task.Shorten(t.ID, 40))
 		}

@@ -58,6 +58,9 @@ func (p *Plan) unknown(i int, id string) error {
 		}
 	}
 	hint := spelling.DidYouMean(spelling.Nearest(id, known)) + "needs takes ids of tasks of the same batch"
+	if strings.ContainsAny(id, " \t") {
+		hint += `; several are a list, or one text with commas: "a, b"`
+	}
 	return mistake(hint, "%s needs %q, and no task has that id", p.name(i), task.Shorten(id, 40))
 }
 
