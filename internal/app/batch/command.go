@@ -284,7 +284,7 @@ func (b *batchRun) run(c *cli.Context) error {
 		return err
 	}
 	defer b.spool.Close()
-	if err := b.planned.Arrange(c.Context, b.tasks(), b.o.format); err != nil {
+	if err := b.planned.Arrange(c.Context, b.tasks(), b.spool, b.o.format); err != nil {
 		return err
 	}
 	if line := b.planned.Unplanned(); line != "" {

@@ -122,6 +122,9 @@ func (c *Catcher) take(ctx context.Context, tasks []task.Task) (err error) {
 	if err := needs.Check(tasks...); err != nil {
 		return err
 	}
+	if err := needs.CheckFields(c.withSchemas(tasks)...); err != nil {
+		return err
+	}
 	ids := map[string]bool{}
 	for _, g := range c.caught {
 		for _, t := range g.tasks {
@@ -141,6 +144,17 @@ func (c *Catcher) take(ctx context.Context, tasks []task.Task) (err error) {
 	}
 	c.caught = append(c.caught, caught{tool.CallOf(ctx).ID, tasks})
 	return nil
+}
+
+// withSchemas returns tasks with the schemas of their agents, where they have none.
+func (c *Catcher) withSchemas(tasks []task.Task) []task.Task {
+	tasks = slices.Clone(tasks)
+	for i, t := range tasks {
+		if a, err := c.Known.Lookup(t.Normalized().Agent); err == nil && len(t.Schema) == 0 {
+			tasks[i].Schema = a.Schema
+		}
+	}
+	return tasks
 }
 
 // check returns why qq batch could not run t, or why the agent may not hand it out.

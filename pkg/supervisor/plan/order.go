@@ -11,9 +11,21 @@ import (
 	"qq/pkg/task"
 )
 
-// mistake returns an error of the person or the model that wrote the tasks.
-func mistake(hint, format string, args ...any) error {
-	return &task.Error{Status: task.Misused, Problem: fmt.Sprintf(format, args...), Hint: hint}
+// Mistake is an error of the person or the model that wrote the tasks.
+type Mistake struct {
+	Index int // of the task
+	Err   error
+}
+
+// Error implements error.
+func (m *Mistake) Error() string { return m.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (m *Mistake) Unwrap() error { return m.Err }
+
+// Wrong returns the Mistake that is in the task at index i.
+func Wrong(i int, hint, format string, args ...any) error {
+	return &Mistake{i, &task.Error{Status: task.Misused, Problem: fmt.Sprintf(format, args...), Hint: hint}}
 }
 
 // resolve finds the tasks with the ids of needs.
@@ -24,7 +36,7 @@ func (p *Plan) resolve() error {
 			continue
 		}
 		if first, ok := ids[t.ID]; ok {
-			return mistake("give each task of a batch an id of its own", "id %q is given twice: tasks %d and %d",
+			return Wrong(i, "give each task of a batch an id of its own", "id %q is given twice: tasks %d and %d",
 				task.Shorten(t.ID, 40), first+1, i+1)
 		}
 		ids[t.ID] = int32(i)
@@ -61,7 +73,7 @@ func (p *Plan) unknown(i int, id string) error {
 	if strings.ContainsAny(id, " \t") {
 		hint += `; several are a list, or one text with commas: "a, b"`
 	}
-	return mistake(hint, "%s needs %q, and no task has that id", p.name(i), task.Shorten(id, 40))
+	return Wrong(i, hint, "%s needs %q, and no task has that id", p.name(i), task.Shorten(id, 40))
 }
 
 // name returns what the task at index i is called in texts.
@@ -142,7 +154,7 @@ func (p *Plan) cycle(left []int) error {
 			names = append(names, "…")
 		}
 	}
-	return mistake("a task can only need tasks that do not need it: take one of these needs out",
+	return Wrong(int(walk[0]), "a task can only need tasks that do not need it: take one of these needs out",
 		"tasks wait for each other: needs: %s", strings.Join(names, " -> "))
 }
 

@@ -3,12 +3,16 @@ package planned
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"qq/internal/app/command"
+	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/supervisor/plan"
 	"qq/pkg/supervisor/targets"
@@ -22,6 +26,8 @@ const Mermaid = "mermaid"
 type Runner interface {
 	// Planned returns what t can do, and its targets as real paths.
 	Planned(t task.Task) plan.Task
+	// Agent returns the definition of an agent.
+	Agent(name string) (agents.Agent, error)
 	// Root returns the working directory as targets have it.
 	Root() string
 	// Events is the stream of all events.
@@ -62,9 +68,15 @@ func (b *Batch) See(t task.Task) {
 // none, or that a person has chosen that.
 func (b *Batch) Unplanned() string { return b.unplanned(b.survey) }
 
-// Arrange makes the plan. If nothing asks for one, it does nothing. When ctx ends, it returns the cause at once, also
+// Input is where the tasks come from.
+type Input interface {
+	// Where returns the place of the task at an index, such as "tasks.jsonl line 3".
+	Where(index int) string
+}
+
+// Arrange makes the plan of tasks, which come from in. If nothing asks for one, it does nothing. When ctx ends, it returns the cause at once, also
 // while it waits for the file system.
-func (b *Batch) Arrange(ctx context.Context, tasks iter.Seq2[task.Task, error], format string) error {
+func (b *Batch) Arrange(ctx context.Context, tasks iter.Seq2[task.Task, error], in Input, format string) error {
 	if !b.plans(b.survey) && format != Mermaid {
 		return nil
 	}
@@ -79,6 +91,11 @@ func (b *Batch) Arrange(ctx context.Context, tasks iter.Seq2[task.Task, error], 
 	case <-done:
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	if wrong, ok := errors.AsType[*plan.Mistake](err); ok {
+		problem, hint := task.Explain(err)
+		number := fmt.Sprintf("task %d ", wrong.Index+1)
+		err = task.Hinted(hint, "%s(%s): %s", number, in.Where(wrong.Index), strings.TrimPrefix(problem, number))
 	}
 	if err != nil && ctx.Err() == nil {
 		return command.Usage(command.Advised(err, "nothing was started: mend the input"))

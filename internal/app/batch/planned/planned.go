@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 
 	"qq/internal/imports"
 	"qq/pkg/supervisor/access"
@@ -80,12 +81,15 @@ func (r Rules) plan(ctx context.Context, tasks iter.Seq2[task.Task, error], s su
 			return nil, context.Cause(ctx)
 		}
 		all = append(all, of.Planned(t))
-		if len(reference.Find(t.Text)) == 0 {
+		if !strings.Contains(t.Text, "{{") {
 			t.Text = ""
 		}
-		texts = append(texts, task.Task{ID: t.ID, Text: t.Text, Needs: t.Needs})
+		if a, err := of.Agent(t.Normalized().Agent); err == nil && len(t.Schema) == 0 {
+			t.Schema = a.Schema
+		}
+		texts = append(texts, task.Task{ID: t.ID, Text: t.Text, Needs: t.Needs, Schema: t.Schema})
 	}
 	r.addImported(all, of.Root())
 	p, err := plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s), Context: ctx})
-	return p, cmp.Or(err, needs.Check(texts...))
+	return p, cmp.Or(err, needs.Check(texts...), needs.CheckFields(texts...))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/access"
@@ -25,6 +26,13 @@ type runner struct{ events *event.Stream }
 
 func (r runner) Root() string          { return "/root" }
 func (r runner) Events() *event.Stream { return r.events }
+
+func (r runner) Agent(name string) (agents.Agent, error) { return agents.Agent{Name: name}, nil }
+
+// lines is an input of one task a line.
+type lines struct{}
+
+func (lines) Where(index int) string { return fmt.Sprintf("tasks line %d", index+1) }
 
 func (r runner) Planned(t task.Task) plan.Task {
 	p := plan.Task{ID: t.ID, Agent: t.Agent, Effect: targets.Reads, Role: plan.Gathers}
@@ -49,7 +57,7 @@ func arranged(t *testing.T, r Rules, tasks ...task.Task) *Batch {
 	for _, one := range tasks {
 		b.See(one)
 	}
-	require.NoError(t, b.Arrange(t.Context(), supervisor.Tasks(tasks...), "text"))
+	require.NoError(t, b.Arrange(t.Context(), supervisor.Tasks(tasks...), lines{}, "text"))
 	return b
 }
 
@@ -104,10 +112,10 @@ func TestWhenABatchIsPlanned(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	a := task.Task{Text: "x", ID: "a"}
 	for want, tasks := range map[string][]task.Task{
-		`task 2 uses the result of "a", which is not in its needs`: {a, {Text: "{{a.output}}"}},
-		`task 3 uses the result of "a", which is not in its needs`: {
+		`task 2 (tasks line 2): uses the result of "a", which is not in its needs`: {a, {Text: "{{a.output}}"}},
+		`task 3 (tasks line 3): uses the result of "a", which is not in its needs`: {
 			a, {Text: "x", ID: "b"}, {Text: "{{a.structured.n}}", Needs: []string{"b"}}},
-		`task 2 uses the result of "c", which is not in its needs`: {
+		`task 2 (tasks line 2): uses the result of "c", which is not in its needs`: {
 			a, {Text: "{{c.output}}", Needs: []string{"a"}}},
 		`add "a" to its needs`:         {a, {Text: "{{a.output}}"}},
 		`"b", and no task has that id`: {a, {Text: "x", Needs: []string{"b"}}},
@@ -119,10 +127,11 @@ func TestMistakes(t *testing.T) {
 		for _, one := range tasks {
 			b.See(one)
 		}
-		assert.ErrorContains(t, b.Arrange(t.Context(), supervisor.Tasks(tasks...), "text"), want)
+		assert.ErrorContains(t, b.Arrange(t.Context(), supervisor.Tasks(tasks...), lines{}, "text"), want)
 	}
 	arranged(t, Rules{}, a, task.Task{Text: "{{user.output}}"})
-	arranged(t, Rules{}, a, task.Task{Text: "{{a.output}} {{a.structured.x}}", Needs: []string{"a"}})
+	arranged(t, Rules{}, a, task.Task{Text: "{{a.output}} {{b.structured.x}}", Needs: []string{"a", "b"}},
+		task.Task{Text: "x", ID: "b", Schema: json.RawMessage(`{"type":"object"}`)})
 }
 
 func TestShow(t *testing.T) {
