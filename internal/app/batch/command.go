@@ -172,6 +172,10 @@ func (o *batchOptions) read(c *cli.Context) (err error) {
 	if o.format == planned.Mermaid && !c.Bool("dry-run") {
 		return command.Usagef("add --dry-run", "--output-format mermaid draws the plan of a batch that is not run")
 	}
+	if c.Bool("dry-run") && slices.Contains([]string{output.Markdown, output.StreamJSON}, o.format) {
+		return command.Usagef("text, json, jsonl and mermaid show the plan",
+			"--output-format %s is for results, and --dry-run has none", o.format)
+	}
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
 		return err
 	}
@@ -287,8 +291,10 @@ func (b *batchRun) run(c *cli.Context) error {
 	if err := b.planned.Arrange(c.Context, b.tasks(), b.spool, b.o.format); err != nil {
 		return err
 	}
-	if line := b.planned.Unplanned(); line != "" {
-		b.Note("%s", line)
+	for _, line := range []string{b.planned.Unplanned(), b.planned.Idle()} {
+		if line != "" {
+			b.Note("%s", line)
+		}
 	}
 	if c.Bool("dry-run") {
 		if cfg.Model == auto {

@@ -62,7 +62,7 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 			return err
 		}
 		if b.o.format == output.Text {
-			text := fmt.Sprintf("%d\t%s\t%s\n", n, t.Agent, task.Shorten(t.Text, 200))
+			text := fmt.Sprintf("%s\t%s\t%s\n", lines.Name(n-1), t.Agent, task.Shorten(t.Text, 200))
 			for _, line := range append(lines.Waits(n-1), plan...) {
 				text += "\t" + line + "\n"
 			}

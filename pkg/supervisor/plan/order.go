@@ -120,7 +120,7 @@ func (p *Plan) sort(phases bool) error {
 	if len(p.order) < n {
 		return p.cycle(left)
 	}
-	if phases {
+	if phases && slices.Contains(phase, false) {
 		p.second = phase
 	}
 	return nil

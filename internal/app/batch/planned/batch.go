@@ -47,8 +47,9 @@ type Batch struct {
 	Runner Runner
 	Plan   *plan.Plan // nil if all tasks may run at once
 
-	survey survey
-	writes map[string]bool // can an agent change files
+	survey  survey
+	imports map[int]map[string]string // see made
+	writes  map[string]bool           // can an agent change files
 }
 
 // See takes t into account.
@@ -74,18 +75,26 @@ type Input interface {
 	Where(index int) string
 }
 
+// Idle says that --deps is given and does nothing; "" means that it does, or is not given.
+func (b *Batch) Idle() string {
+	if b.Imports == nil || b.survey.targets {
+		return ""
+	}
+	return "--deps imports does nothing here: no task has targets"
+}
+
 // Arrange makes the plan of tasks, which come from in. If nothing asks for one, it does nothing. When ctx ends, it returns the cause at once, also
 // while it waits for the file system.
 func (b *Batch) Arrange(ctx context.Context, tasks iter.Seq2[task.Task, error], in Input, format string) error {
 	if !b.plans(b.survey) && format != Mermaid {
 		return nil
 	}
-	var made *plan.Plan
+	var all made
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		made, err = b.plan(ctx, tasks, b.survey, b.Runner)
+		all, err = b.plan(ctx, tasks, b.survey, b.Runner)
 	}()
 	select {
 	case <-done:
@@ -100,15 +109,17 @@ func (b *Batch) Arrange(ctx context.Context, tasks iter.Seq2[task.Task, error], 
 	if err != nil && ctx.Err() == nil {
 		return command.Usage(command.Advised(err, "nothing was started: mend the input"))
 	}
-	b.Plan = made
+	b.Plan, b.imports = all.Plan, all.imports
 	return err
 }
 
 // Describe returns the plan as people and scripts see it.
 func (b *Batch) Describe(past Past) plan.Description {
-	return b.Plan.Describe(plan.Circumstances{
+	d := b.Plan.Describe(plan.Circumstances{
 		Root: b.Runner.Root(), Jobs: b.Jobs, Usual: past.Usual(slices.Collect(maps.Keys(b.writes))),
 	})
+	explain(d, b.imports)
+	return d
 }
 
 // maxAnnounced is how many tasks the event of a plan lists. Of a larger batch it has the numbers only.

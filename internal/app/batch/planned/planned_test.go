@@ -149,15 +149,16 @@ func TestShow(t *testing.T) {
 	lines := arranged(t, Rules{}, tasks...).Lines(runner{})
 	assert.Empty(t, lines.Waits(0))
 	assert.Equal(t, []string{"after 1: this reads a, which 1 writes"}, lines.Waits(1))
-	assert.Equal(t, []string{"after r: this writes a, which r reads"}, lines.Waits(2))
-	assert.Equal(t, []string{"after any: any may write anything"}, lines.Waits(3))
-	assert.Equal(t, []string{"after all: this writes x, which all reads"}, lines.Waits(4))
+	assert.Equal(t, []string{"after r: this has no targets, so it may write anything"}, lines.Waits(2))
+	assert.Equal(t, []string{"after any: any has no targets, so it may write anything"}, lines.Waits(3))
+	assert.Equal(t, []string{"after all: all has no targets, so it may read anything"}, lines.Waits(4))
 	assert.Equal(t, "after 6: this writes x/y, which 6 reads", lines.Waits(14)[0])
 	assert.Equal(t, "and after 4 more", lines.Waits(14)[5])
 	for _, want := range []string{
 		"order: 1, r, any, all, w, 6, 7, 8, 9, 10, 11, 12, 13, 14, last\n", "stage 6: 6, 7, 8, 9, 10, 11, 12, 13, 14\n",
-		"at once: 4 at most, of 4 jobs\n", "longest chain: 7 of 15 tasks: 1, r, any, all, w, 6, last\n",
-		"time: about 13m30s, from earlier tasks of the agents of 4 of the 15 tasks\n",
+		"at once: 4 at most (-j 4)\n", "longest chain: 7 of 15 tasks: 1, r, any, all, w, 6, last\n",
+		"time: about 13m30s, from earlier tasks (11 tasks have an agent without any)\n",
+		"without targets: 2 of 15 tasks: with targets, fewer tasks wait\n",
 	} {
 		assert.Contains(t, lines.Summary, want)
 	}
@@ -168,7 +169,11 @@ func TestShow(t *testing.T) {
 	for i := range many {
 		many[i] = w("", "a")
 	}
-	assert.Contains(t, arranged(t, Rules{}, many...).Lines(runner{}).Summary, "and 30 more stages\n")
+	chain := arranged(t, Rules{}, many...).Lines(runner{}).Summary
+	assert.Contains(t, chain, "at once: 1: each task waits for the one before it\n")
+	assert.NotContains(t, chain, "stage")
+	many[0].Targets = []string{"b"}
+	assert.Contains(t, arranged(t, Rules{}, many...).Lines(runner{}).Summary, "and 29 more stages\n")
 }
 
 func TestChart(t *testing.T) {
@@ -234,7 +239,7 @@ func TestPage(t *testing.T) {
 	lines := b.Lines(runner{})
 	text := ""
 	for i, one := range tasks {
-		text += fmt.Sprintf("%d\t%s\t%s\n", i+1, one.Agent, one.Text)
+		text += fmt.Sprintf("%s\t%s\t%s\n", lines.Name(i), one.Agent, one.Text)
 		for _, wait := range lines.Waits(i) {
 			text += "\t" + wait + "\n"
 		}
