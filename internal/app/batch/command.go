@@ -38,6 +38,11 @@ import (
 )
 
 const description = `Tasks come from a FILE or from stdin: a JSON array, JSON Lines, CSV, or one task a line.
+Keys of a task: task agent id context model timeout read_only schema working_dir
+  targets        files, folders and globs that it touches: a list, or a text with commas
+  needs          ids of tasks that must be completed before
+  priority role  see docs/plan.md
+  check          command that must succeed when the agent says that it is done
 With -m, each of FILES (or each line of stdin, or each row of --input) makes one task:
   {}             the file name, the line or the row
   {/} {//}       its last part, its folder
@@ -402,7 +407,10 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 		}
 	}
 	if err != nil {
-		const hint = "nothing was started: mend the input (qq batch --help describes it)"
+		hint := "nothing was started: mend the input (qq batch --help describes it)"
+		if errors.Is(err, taskfile.ErrNoTasks) && src.Input != nil {
+			hint = "what writes to the pipe has written no task"
+		}
 		return nil, command.Usage(command.Advised(err, hint))
 	}
 	return spool, nil

@@ -109,7 +109,8 @@ func (c *Catcher) take(ctx context.Context, tasks []task.Task) (err error) {
 	defer c.mu.Unlock()
 	defer func() {
 		if err != nil {
-			c.refused, c.problem = true, err.Error()
+			c.refused = true
+			c.problem, _ = task.Explain(err) // its hint is for the model
 		}
 	}()
 	order := make([]plan.Task, len(tasks))
