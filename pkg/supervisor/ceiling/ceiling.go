@@ -193,7 +193,8 @@ func Check(t task.Task) error {
 	return nil
 }
 
-// Relative returns t with targets that are relative to dir, the folder of the task, where absolute ones are inside of it.
+// Relative returns t with targets that are relative to dir, the folder of the task.
+// Absolute ones that are not inside of it stay.
 func Relative(t task.Task, dir string) task.Task {
 	if !slices.ContainsFunc(t.Targets, filepath.IsAbs) {
 		return t
@@ -206,7 +207,8 @@ func Relative(t task.Task, dir string) task.Task {
 	t.Targets = slices.Clone(t.Targets)
 	for i, target := range t.Targets {
 		for _, base := range []string{dir, real} {
-			if below, err := filepath.Rel(base, target); err == nil && filepath.IsAbs(target) && filepath.IsLocal(below) {
+			below, err := filepath.Rel(base, target)
+			if err == nil && filepath.IsAbs(target) && filepath.IsLocal(below) {
 				t.Targets[i] = below
 			}
 		}

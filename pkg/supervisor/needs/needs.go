@@ -16,7 +16,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"qq/pkg/supervisor/plan"
 	"qq/pkg/supervisor/plan/reference"
 	"qq/pkg/task"
 )
@@ -38,7 +37,7 @@ func Check(tasks ...task.Task) error {
 				continue
 			}
 			id := task.Shorten(use.ID, 40)
-			return plan.Wrong(i, fmt.Sprintf("add %q to its needs", id),
+			return task.Wrong(i, fmt.Sprintf("add %q to its needs", id),
 				"task %d uses the result of %q, which is not in its needs", i+1, id)
 		}
 		if len(t.Needs) == 0 || !strings.Contains(t.Text, "{{") {
@@ -48,7 +47,7 @@ func Check(tasks ...task.Task) error {
 			needs = set(len(t.Needs), func(k int) string { return t.Needs[k] })
 		}
 		if id, inner := reference.Mistaken(t.Text, needs); id != "" {
-			return plan.Wrong(i, fmt.Sprintf("did you mean {{%[1]s.output}} or {{%[1]s.structured.FIELD}}?", id),
+			return task.Wrong(i, fmt.Sprintf("did you mean {{%[1]s.output}} or {{%[1]s.structured.FIELD}}?", id),
 				"task %d names {{%s}}, which is no result", i+1, task.Shorten(inner, 100))
 		}
 	}
@@ -71,7 +70,8 @@ func CheckFields(tasks ...task.Task) error {
 			}
 			if use.Field != "" && plain[use.ID] {
 				id := task.Shorten(use.ID, 40)
-				return plan.Wrong(i, fmt.Sprintf("give %q a schema that requires the field, or use {{%s.output}}", id, id),
+				hint := fmt.Sprintf("give %q a schema that requires the field, or use {{%s.output}}", id, id)
+				return task.Wrong(i, hint,
 					"task %d uses the field %q of %q, which has no schema", i+1, task.Shorten(use.Field, 40), id)
 			}
 		}

@@ -11,23 +11,6 @@ import (
 	"qq/pkg/task"
 )
 
-// Mistake is an error of the person or the model that wrote the tasks.
-type Mistake struct {
-	Index int // of the task
-	Err   error
-}
-
-// Error implements error.
-func (m *Mistake) Error() string { return m.Err.Error() }
-
-// Unwrap returns what is wrong.
-func (m *Mistake) Unwrap() error { return m.Err }
-
-// Wrong returns the Mistake that is in the task at index i.
-func Wrong(i int, hint, format string, args ...any) error {
-	return &Mistake{i, &task.Error{Status: task.Misused, Problem: fmt.Sprintf(format, args...), Hint: hint}}
-}
-
 // resolve finds the tasks with the ids of needs.
 func (p *Plan) resolve() error {
 	ids := make(map[string]int32)
@@ -36,7 +19,7 @@ func (p *Plan) resolve() error {
 			continue
 		}
 		if first, ok := ids[t.ID]; ok {
-			return Wrong(i, "give each task of a batch an id of its own", "id %q is given twice: tasks %d and %d",
+			return task.Wrong(i, "give each task of a batch an id of its own", "id %q is given twice: tasks %d and %d",
 				task.Shorten(t.ID, 40), first+1, i+1)
 		}
 		ids[t.ID] = int32(i)
@@ -73,7 +56,7 @@ func (p *Plan) unknown(i int, id string) error {
 	if strings.ContainsAny(id, " \t") {
 		hint += `; several are a list, or one text with commas: "a, b"`
 	}
-	return Wrong(i, hint, "%s needs %q, and no task has that id", p.name(i), task.Shorten(id, 40))
+	return task.Wrong(i, hint, "%s needs %q, and no task has that id", p.name(i), task.Shorten(id, 40))
 }
 
 // name returns what the task at index i is called in texts.
@@ -154,7 +137,7 @@ func (p *Plan) cycle(left []int) error {
 			names = append(names, "…")
 		}
 	}
-	return Wrong(int(walk[0]), "a task can only need tasks that do not need it: take one of these needs out",
+	return task.Wrong(int(walk[0]), "a task can only need tasks that do not need it: take one of these needs out",
 		"tasks wait for each other: needs: %s", strings.Join(names, " -> "))
 }
 

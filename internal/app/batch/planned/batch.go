@@ -83,9 +83,11 @@ func (b *Batch) Idle() string {
 	return "--deps imports does nothing here: no task has targets"
 }
 
-// Arrange makes the plan of tasks, which come from in. If nothing asks for one, it does nothing. When ctx ends, it returns the cause at once, also
-// while it waits for the file system.
-func (b *Batch) Arrange(ctx context.Context, tasks iter.Seq2[task.Task, error], in Input, format string) error {
+// Arrange makes the plan of tasks, which come from in. If nothing asks for one, it does nothing. When ctx ends, it
+// returns the cause at once, also while it waits for the file system.
+func (b *Batch) Arrange(
+	ctx context.Context, tasks iter.Seq2[task.Task, error], in Input, format string,
+) error {
 	if !b.plans(b.survey) && format != Mermaid {
 		return nil
 	}
@@ -101,7 +103,7 @@ func (b *Batch) Arrange(ctx context.Context, tasks iter.Seq2[task.Task, error], 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if wrong, ok := errors.AsType[*plan.Mistake](err); ok {
+	if wrong, ok := errors.AsType[*task.Mistake](err); ok {
 		problem, hint := task.Explain(err)
 		number := fmt.Sprintf("task %d ", wrong.Index+1)
 		err = task.Hinted(hint, "%s(%s): %s", number, in.Where(wrong.Index), strings.TrimPrefix(problem, number))

@@ -137,7 +137,8 @@ func summary(d plan.Description) []string {
 				list(s.LongestChain, maxListed)))
 	}
 	if n := wild(d); n > 0 {
-		lines = append(lines, fmt.Sprintf("without targets: %d of %d tasks: with targets, fewer tasks wait", n, s.Tasks))
+		const text = "without targets: %d of %d tasks: with targets, fewer tasks wait"
+		lines = append(lines, fmt.Sprintf(text, n, s.Tasks))
 	}
 	switch {
 	case s.Seconds == nil:
