@@ -66,7 +66,7 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 			for _, line := range append(lines.Waits(n-1), plan...) {
 				text += "\t" + line + "\n"
 			}
-			_, err = b.Out.WriteString(command.Printable(text))
+			_, err = b.Out.WriteString(command.Printable(planned.Fit(text, b.Out.Width())))
 			err = output.WriteError(err)
 		} else {
 			err = output.WriteJSON(b.Out, struct {
@@ -81,7 +81,7 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 	if b.o.format != output.Text {
 		return nil
 	}
-	_, err := b.Out.WriteString(command.Printable(lines.Summary))
+	_, err := b.Out.WriteString(command.Printable(planned.Fit(lines.Summary, b.Out.Width())))
 	return output.WriteError(err)
 }
 

@@ -121,7 +121,7 @@ func (p *Plan) Describe(c Circumstances) Description {
 func (p *Plan) firstPhase() []Blame {
 	var first []Blame
 	for i := range p.second {
-		if !p.second[i] && len(first) < maxPaths {
+		if !p.second[i] && len(first) < MaxPaths {
 			first = append(first, Blame{ID: p.id(i), Reason: Phase, Paths: []string{}})
 		}
 	}

@@ -147,8 +147,8 @@ type Wait struct {
 	Paths []string
 }
 
-// maxPaths is how many paths of a wait are named.
-const maxPaths = 100
+// MaxPaths is how many paths of a wait are named.
+const MaxPaths = 100
 
 // Waits returns what the task at index i waits for. What follows from other waits is left out: of many
 // writers of one file each waits for the one before it.
@@ -197,8 +197,8 @@ func shared(a, b Task, budget *targets.Budget) (paths []string, decided bool) {
 				continue
 			}
 			decided = true
-			if paths = appendShared(paths, own, other, budget); len(paths) >= maxPaths {
-				return paths[:maxPaths], true
+			if paths = appendShared(paths, own, other, budget); len(paths) >= MaxPaths {
+				return paths[:MaxPaths], true
 			}
 		}
 	}

@@ -176,6 +176,18 @@ func TestShow(t *testing.T) {
 	assert.Contains(t, arranged(t, Rules{}, many...).Lines(runner{}).Summary, "and 29 more stages\n")
 }
 
+// On a terminal a plan is broken between words, and waits stay indented.
+func TestFit(t *testing.T) {
+	const text = "1 api\tcoder\tAdd a timeout to the client of the server\n" +
+		"\tafter x: both write src/client.go, src/client_test.go\n"
+	assert.Equal(t, text, Fit(text, 0))
+	for line := range strings.Lines(Fit(text, 40)) {
+		assert.LessOrEqual(t, len(line), 41)
+		assert.NotContains(t, line, "\t")
+	}
+	assert.Contains(t, Fit(text, 40), "\n    after x: both write src/client.go,\n    src/client_test.go\n")
+}
+
 func TestChart(t *testing.T) {
 	b := arranged(t, Rules{Phases: true}, task.Task{Text: "x", ID: `"a" <b>`, Agent: "writer", Targets: []string{"x"}},
 		task.Task{Text: "x", Agent: "reader"})

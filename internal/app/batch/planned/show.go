@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/app/columns"
 	"qq/pkg/supervisor/plan"
 	"qq/pkg/supervisor/targets"
 )
@@ -30,6 +31,15 @@ func (b *Batch) Lines(past Past) Lines {
 		l.at[t.ID] = i
 	}
 	return l
+}
+
+// Fit returns lines of a plan for a terminal of that width; 0 means that it is none, for which tabs separate.
+func Fit(text string, width int) string {
+	if width == 0 {
+		return text
+	}
+	text = strings.ReplaceAll(text, "\n\t", "\n    ")
+	return columns.Wrap(strings.ReplaceAll(text, "\t", "  "), width)
 }
 
 // Name returns what the task at index i is called: its number, and its id and its priority if it has them.
@@ -77,6 +87,9 @@ func (l Lines) Waits(i int) []string {
 // sentence says why the task t waits for another.
 func (l Lines) sentence(t plan.Described, b plan.Blame) string {
 	paths := list(b.Paths, 3)
+	if len(b.Paths) == plan.MaxPaths { // there may be more than are known
+		paths = strings.Join(b.Paths[:3], ", ") + " and many more"
+	}
 	other := l.tasks[l.at[b.ID]]
 	why := ""
 	switch b.Reason {
