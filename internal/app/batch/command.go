@@ -177,10 +177,6 @@ func (o *batchOptions) read(c *cli.Context) (err error) {
 	if o.format == planned.Mermaid && !c.Bool("dry-run") {
 		return command.Usagef("add --dry-run", "--output-format mermaid draws the plan of a batch that is not run")
 	}
-	if c.Bool("dry-run") && slices.Contains([]string{output.Markdown, output.StreamJSON}, o.format) {
-		return command.Usagef("text, json, jsonl and mermaid show the plan",
-			"--output-format %s is for results, and --dry-run has none", o.format)
-	}
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
 		return err
 	}

@@ -48,6 +48,9 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 		return output.WriteError(err)
 	case b.o.format == output.JSON && b.planned.Plan != nil:
 		return output.WriteJSON(b.Out, b.planned.Describe(past))
+	case b.planned.Plan != nil && (b.o.format == output.Markdown || b.o.format == output.StreamJSON):
+		return command.Usagef("text, json, jsonl and mermaid show the plan",
+			"--output-format %s is for results, and --dry-run has none", b.o.format)
 	}
 	lines := b.planned.Lines(past)
 	n := 0
