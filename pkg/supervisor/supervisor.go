@@ -121,12 +121,7 @@ type Paths interface {
 // Limits are the limits of a run. Apart from job zero, a job starts only at a depth below MaxDepth.
 // With MaxChildren 0 agents can start no children. MaxParallel is at least 1. The supervisor does
 // not enforce MaxOutput and MaxTokens.
-type Limits struct {
-	task.Limits
-	// TimeoutBy and IdleBy say who set ChildTimeout and IdleTimeout. [limits.Source.Limit] has the
-	// rule that decides between these and the definition of an agent.
-	TimeoutBy, IdleBy limits.Source
-}
+type Limits = limits.Limits
 
 // Supervisor runs the jobs of one tree.
 type Supervisor struct {
