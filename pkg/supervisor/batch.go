@@ -86,10 +86,13 @@ type batch struct {
 	Batch
 	from    *handle
 	byAgent bool
-	agenda  plan.Tasks
-	cancel  context.CancelCauseFunc
-	wake    chan struct{} // gets one when a task may start that could not
-	wg      sync.WaitGroup
+	begun   time.Time
+	// expected are the tasks that were listed before they are accepted, in input order; of most batches none.
+	expected []expected
+	agenda   plan.Tasks
+	cancel   context.CancelCauseFunc
+	wake     chan struct{} // gets one when a task may start that could not
+	wg       sync.WaitGroup
 	// ending is held from the time at which a task that has ended frees others until it is known whether it halts the
 	// batch.
 	ending sync.Mutex
@@ -160,6 +163,8 @@ func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	b := &batch{Batch: given, from: h, byAgent: byAgent, cancel: cancel, wake: make(chan struct{}, 1)}
+	b.begun = time.Now()
+	b.expect(ctx)
 	b.ordered.Spill = given.Spill
 	var stop func()
 	var err error
@@ -183,6 +188,27 @@ func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	stopStarting()
 	b.wg.Wait()
 	return errors.Join(err, b.err, b.broken)
+}
+
+// expected is a task of an agent that waits for others before it is accepted. People see that it waits.
+type expected struct {
+	ctx context.Context // done when it is to end
+	id  string
+}
+
+// expect lists the planned tasks of an agent. Those that a person plans may be many: the progress of the batch counts
+// them.
+func (b *batch) expect(ctx context.Context) {
+	if !b.byAgent || b.Plan == nil {
+		return
+	}
+	for t := range b.Tasks { // a list: it has no errors
+		job := b.from.newJob(ctx, t)
+		job.Group, job.Index = b.group, len(b.expected)
+		waits, cancel := context.WithCancelCause(ctx)
+		b.from.s.jobs.Add(job, nil, cancel)
+		b.expected = append(b.expected, expected{waits, job.ExecutionID})
+	}
 }
 
 // feed starts the tasks of the batch in order, each as soon as it has a slot and its lease. It returns when no task is
@@ -219,9 +245,8 @@ type feeder struct {
 
 // queued is a task that waits for a slot.
 type queued struct {
-	x        *execution
-	staged   Staged // nil if no process was staged for it
-	queuedAt time.Time
+	x      *execution
+	staged Staged // nil if no process was staged for it
 }
 
 // take takes the next task from the agenda and appends it to ahead. A task that needs no slot gets its result at once.
@@ -252,10 +277,15 @@ func (f *feeder) accept(i int, t task.Task) *queued {
 		f.end(i, *res, nil)
 		return nil
 	}
-	job := f.from.newJob(f.ctx, t)
+	job, ctx := f.from.newJob(f.ctx, t), f.ctx
+	if len(f.expected) > 0 {
+		ctx, job.ExecutionID = f.expected[i].ctx, f.expected[i].id
+	}
 	job.BatchID, job.Group, job.Index = f.ID, f.group, i
-	x := f.from.newExecution(f.ctx, job, batchTask{f.batch, i})
-	return &queued{x: x, queuedAt: time.Now()}
+	if f.Plan != nil {
+		job.Queued = f.begun // time that it waits for other tasks is time in a queue
+	}
+	return &queued{x: f.from.newExecution(ctx, job, batchTask{f.batch, i})}
 }
 
 // leave forgets a task that starts or has ended.
@@ -482,7 +512,7 @@ func (f *feeder) run(r *queued) {
 		launcher = r.staged
 	}
 	r.x.loan = limits.HeldSlot(s.slots)
-	f.wg.Go(func() { r.x.run(launcher, time.Since(r.queuedAt)) })
+	f.wg.Go(func() { r.x.run(launcher) })
 }
 
 // withoutSlot returns the result of a task that needs no slot, because its result is known or

@@ -97,9 +97,8 @@ func (x *execution) zero() bool {
 }
 
 // run claims the job in the record, runs all its attempts and hands the result to the owner. The
-// first attempt uses launcher. queued is how long the job waited for its slot. The job must hold a
-// slot, which run gives back.
-func (x *execution) run(launcher Launcher, queued time.Duration) {
+// first attempt uses launcher. The job must hold a slot, which run gives back.
+func (x *execution) run(launcher Launcher) {
 	defer x.loan.End()
 	defer x.drop()
 	x.queue(false)
@@ -127,7 +126,7 @@ func (x *execution) run(launcher Launcher, queued time.Duration) {
 		x.parent.effects.Store(true)
 	}
 	x.job.Sign(&r)
-	r.DurationMS, r.QueuedMS = time.Since(start).Milliseconds(), queued.Milliseconds()
+	r.DurationMS, r.QueuedMS = time.Since(start).Milliseconds(), start.Sub(x.job.Queued).Milliseconds()
 	x.finish(r)
 }
 
