@@ -109,6 +109,7 @@ func scripts() []standin.Script {
 		{Start: "[[hand]]", Text: `<tool_call>{"name": "delegate_task", "arguments": {"agent": "coder", "task": "Change it. [[edit]]", "id": "[[done]]"}}</tool_call>`},
 		{Start: "[[verified]]", Text: `<tool_call>{"name": "delegate_task", "arguments": {"agent": "coder", "task": "Change it. [[edit]]", "check": "touch ran", "id": "[[done]]"}}</tool_call>`},
 		{Start: "[[idle]]", Text: `<tool_call>{"name": "run_pty_cmd", "arguments": {"command": "echo '[[done]]'"}}</tool_call>`},
+		{Start: "[[touch]]", Text: `<tool_call>{"name": "run_pty_cmd", "arguments": {"command": "touch note.txt; echo '[[done]]'"}}</tool_call>`},
 		{Start: "[[done]]", Text: "It is done."},
 		{Start: "[[empty]]", Text: ""},
 		{Start: "[[loop]]", Text: "tick tock", Loop: true},

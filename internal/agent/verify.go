@@ -27,6 +27,7 @@ type verifier struct {
 	granted context.Context // in which the check runs
 	// before is the working directory as it was at first; nil unless the work must change something and did not yet.
 	before map[string]stamp
+	had    contents // of those files, as far as they were read
 }
 
 const (
@@ -45,6 +46,7 @@ func (r *run) verifier(ctx context.Context) (*verifier, error) {
 	v := &verifier{run: r, granted: ctx}
 	if r.job.RequireChange && !r.Setup.ReadOnly {
 		v.before, _ = r.stamps(ctx, math.MaxInt)
+		v.had = contentsOf(r.root, v.before)
 	}
 	if r.job.Check == "" {
 		if v.before == nil {
@@ -101,7 +103,7 @@ func (v *verifier) Verify(ctx context.Context) *loop.Fault {
 					"If nothing has to be changed, say why.",
 			}
 		}
-		v.before = nil
+		v.before, v.had = nil, contents{}
 	}
 	if v.command == nil {
 		return nil
@@ -228,7 +230,7 @@ func (v *verifier) hasChanged(ctx context.Context) bool {
 		return true
 	}
 	for file, s := range now {
-		if v.before[file] != s {
+		if was, known := v.before[file]; was != s && (!known || !v.had.same(v.root, file, was, s)) {
 			return true
 		}
 	}
