@@ -110,6 +110,8 @@ func scripts() []standin.Script {
 		{Start: "[[verified]]", Text: `<tool_call>{"name": "delegate_task", "arguments": {"agent": "coder", "task": "Change it. [[edit]]", "check": "touch ran", "id": "[[done]]"}}</tool_call>`},
 		{Start: "[[idle]]", Text: `<tool_call>{"name": "run_pty_cmd", "arguments": {"command": "echo '[[done]]'"}}</tool_call>`},
 		{Start: "[[touch]]", Text: `<tool_call>{"name": "run_pty_cmd", "arguments": {"command": "touch note.txt; echo '[[done]]'"}}</tool_call>`},
+		{Start: "[[hold]]", Text: `<tool_call>{"name": "run_pty_cmd", "arguments": {"command": "until test -e go; do sleep 0.05; done; echo '[[done]]'"}}</tool_call>`},
+		{Start: "[[split]]", Text: `<tool_call>{"name": "run_parallel_tasks", "arguments": {"tasks": [{"agent": "coder", "task": "X [[hold]]", "targets": ["f"]}, {"agent": "coder", "task": "Y [[done]]", "targets": ["f"]}]}}</tool_call>`},
 		{Start: "[[done]]", Text: "It is done."},
 		{Start: "[[empty]]", Text: ""},
 		{Start: "[[loop]]", Text: "tick tock", Loop: true},
