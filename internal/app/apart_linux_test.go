@@ -143,6 +143,7 @@ func TestApart(t *testing.T) {
 				{"task": `read_file {"path": "src/a.txt"}`, "agent": "explorer"},
 			}, "-j", "5")
 			assert.Equal(t, 4, e.code)
+			assert.NotContains(t, e.errors, "unplanned", "each writer has its copy")
 			for _, i := range []int{0, 1, 3, 4} {
 				assert.Equal(t, task.Completed, r[i].Status, "%d: %s %s", i, r[i].Output, r[i].Err())
 			}
@@ -158,7 +159,8 @@ func TestApart(t *testing.T) {
 				assert.Contains(t, strings.Join(r[0].Warnings, "\n"), "not joined, because git ignores it: out/x")
 			}
 			assert.Equal(t, before, w.gitState())
-			assert.Contains(t, r[2].Err(), "nothing was joined: src/a.txt: it was changed by task 1, task 2, in the same lines; ")
+			assert.Contains(t, r[2].Err(), "nothing was joined: src/a.txt: it was changed by task 1, task 2, in the "+
+				"same lines; ")
 			_, command, _ := strings.Cut(r[2].Err(), "to take what fits: ")
 			w.sh(command + " || true; grep -q c c.new; rm c.new src/a.txt.rej")
 			w.noCopies()
@@ -192,16 +194,17 @@ func TestApartApply(t *testing.T) {
 				w.sh("git commit -qm more --allow-empty || true")
 				_, r := w.isolated(mode, []map[string]any{
 					{"id": "first", "task": commandTask("sed -i s/two/A/ f")},
-					{"task": commandTask("sleep 0.3; sed -i 's/two/B/; s/ten/TEN/' f; mkdir new; echo new > 'new/a file'")},
+					{"task": commandTask("sleep 0.3; sed -i 's/two/B/; s/ten/TEN/' f; mkdir new; " +
+						"echo new > 'new/a file'")},
 				})
 				require.Equal(t, task.Conflict, r[1].Status, "%s %s", r[0].Err(), r[1].Err())
-				assert.Contains(t, r[1].Err(), "nothing was joined: f: it was changed by task first, in the same lines; to take ")
+				assert.Contains(t, r[1].Err(), "joined: f: it was changed by task first, in the same lines; to take ")
 				_, command, _ := strings.Cut(r[1].Err(), "to take what fits: ")
 				cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", command)
 				cmd.Dir, cmd.Env = "/", w.env
 				out, err := cmd.CombinedOutput()
 				assert.Error(t, err, "git says that something did not fit: %s", out)
-				assert.Equal(t, "A TEN new\n", w.sh("echo $(sed -n 2p f) $(tail -n 1 f) $(cat 'new/a file')"), "%s", out)
+				assert.Equal(t, "A TEN new\n", w.sh("echo $(sed -n 2p f) $(tail -n 1 f) $(cat 'new/a file')"))
 				assert.Contains(t, w.sh("cat f.rej"), "+B")
 			})
 		}
@@ -312,7 +315,7 @@ func TestApartRefused(t *testing.T) {
 	refused := func(words ...string) {
 		t.Helper()
 		e := w.run("batch", "-a", "coder", "--isolate", "worktree", "--no-bar", file)
-		assert.NotZero(t, e.code)
+		assert.Equal(t, 2, e.code, "nothing was started")
 		assert.Empty(t, e.out)
 		for _, word := range append(words, "\n  hint: ") {
 			assert.Contains(t, e.errors, word)
@@ -320,7 +323,7 @@ func TestApartRefused(t *testing.T) {
 		assert.Equal(t, before, w.sh("stat -c '%n %y %z' . a"))
 		w.noCopies()
 	}
-	refused("the folder belongs to no repository of git")
+	refused("the folder belongs to no repository of git", "try --isolate auto: an overlay of this folder can be mounted")
 	e := w.run("batch", "-a", "coder", "--isolate", "everywhere", "--no-bar", file)
 	assert.Equal(t, 2, e.code)
 	assert.Contains(t, e.errors, "auto")

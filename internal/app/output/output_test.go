@@ -250,7 +250,8 @@ func TestProgress(t *testing.T) {
 			{ExecutionID: "3", State: task.Running, Started: time.Now(), Task: "it is tried again later"},
 			{ExecutionID: "4", State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child",
 				ParentExecutionID: "2", Slot: true},
-			{ExecutionID: "5", State: task.Waiting, Started: time.Now().Add(-time.Hour), Task: "it said done", Ready: true},
+			{ExecutionID: "5", State: task.Waiting, Started: time.Now().Add(-time.Hour), Task: "it is done",
+				Ready: true},
 			{State: task.Queued, Task: "the next"},
 		}}
 		p := StartProgress(out, false, Tasks{Total: 10}, w, nil)
