@@ -254,7 +254,7 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 		}
 	}
 	if c.proc, err = l.cfg.Host.Start(cmd); err != nil {
-		return nil, room.Refused(cmd.Dir == l.cfg.Dir, err)
+		return nil, room.Refused(l.cfg.Path, cmd.Dir == l.cfg.Dir, err)
 	}
 	return c, nil
 }

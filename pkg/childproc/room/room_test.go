@@ -36,8 +36,9 @@ func TestRoom(t *testing.T) {
 // fault. The folder of a single task is its own matter.
 func TestRefused(t *testing.T) {
 	_, err := os.Stat(t.TempDir() + "/gone")
-	assert.True(t, task.MachineFault(Refused(true, err)))
-	assert.False(t, task.MachineFault(Refused(false, err)))
-	assert.False(t, task.MachineFault(Refused(true, os.ErrPermission)))
-	assert.ErrorContains(t, Refused(true, err), "start child: stat ")
+	assert.True(t, task.MachineFault(Refused("/proc/self/exe", true, err)))
+	assert.False(t, task.MachineFault(Refused("/nowhere", true, err)))
+	assert.False(t, task.MachineFault(Refused("/proc/self/exe", false, err)))
+	assert.False(t, task.MachineFault(Refused("/proc/self/exe", true, os.ErrPermission)))
+	assert.ErrorContains(t, Refused("/nowhere", true, err), "start child: stat ")
 }
