@@ -54,9 +54,9 @@ func (r *run) boxed() []string {
 	return r.Setup.Bounds[n-1].Targets
 }
 
-// exists reports whether a target is there. A glob is taken for one that is.
+// exists reports whether a target is there. A glob is taken for one that is, but for all that is in a folder.
 func (r *run) exists(target string) bool {
-	if strings.ContainsAny(target, `*?[{\`) {
+	if target = strings.TrimSuffix(target, "/**"); strings.ContainsAny(target, `*?[{\`) {
 		return true
 	}
 	_, err := r.root.Lstat(filepath.FromSlash(strings.TrimSuffix(target, "/")))

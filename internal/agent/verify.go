@@ -201,14 +201,18 @@ type stamp struct {
 	mode     fs.FileMode
 }
 
-// stamps returns the stamps of the files in the working directory, without those that .gitignore excludes. The error
-// says that these are not all, because there are more than most, or that ctx is done.
+// stamps returns the stamps of the files in the working directory, without those that .gitignore excludes, and without
+// those of qq itself. The error says that these are not all, because there are more than most, or that ctx is done.
 func (r *run) stamps(ctx context.Context, most int) (map[string]stamp, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	files := map[string]stamp{}
+	private, dir := tree.Places(r.Setup.Private), tree.Places([]string{r.Process.Dir})[0]
+	if private.Holds(dir) { // a person works in a folder of qq
+		private = nil
+	}
 	_, _ = tree.Walk(ctx, r.root, ".", func(file string, e fs.DirEntry) {
-		if info, err := e.Info(); err == nil {
+		if info, err := e.Info(); err == nil && !private.Holds(dir+file) {
 			files[file] = stamp{info.Size(), info.ModTime(), info.Mode()}
 		}
 		if len(files) > most {

@@ -404,7 +404,7 @@ func TestStrictCopies(t *testing.T) {
 					"echo x > new/deep/x && echo n > doc/n.md && touch other src/y && rm src/a.txt") + "\n" +
 					`grep_file {"path": "src/b.txt", "pattern": "dirty"}` + "\n" + "delegate_task " + string(inner) + "\n" +
 					`edit_file {"path": "lib/m", "old_text": "m", "new_text": "M"}`,
-				"targets": []string{"src/b.txt", "new/deep/x", "doc/*.md", "lib/**"}, "check": "test -e other",
+				"targets": []string{"src/b.txt", "new/deep/x", "doc/*.md", "lib/**"},
 			}}, "--strict-targets")
 			assert.Equal(t, task.Completed, r[0].Status, r[0].Err())
 			assert.Equal(t, []string{"doc/n.md", "lib/l", "lib/m", "new/deep/x", "src/b.txt"}, r[0].ChangedFiles)
@@ -413,16 +413,23 @@ func TestStrictCopies(t *testing.T) {
 			_, patch, ok := strings.Cut(strings.Join(r[0].Warnings, "\n"), "not joined, because it is outside of the "+
 				"targets (--strict-targets): empty, other, src/a.txt, src/y: it is kept in ")
 			require.True(t, ok, r[0].Warnings)
-			patch, _, _ = strings.Cut(patch, "; the check ran with it")
 			w.sh("git apply --include=other " + patch + " && test -e other && rm other")
 			w.noCopies()
 
 			_, r = w.isolated(mode, []map[string]any{
 				{"task": commandTask("touch other"), "targets": []string{"src/b.txt"}},
 				{"task": commandTask("ls src; cat .gitignore; exit 1"), "targets": []string{"no/such"}},
-			}, "--strict-targets", "--require-change")
+				{"task": commandTask("echo c > src/b.txt; echo c > src/c.txt"), "targets": []string{"src/b.txt"},
+					"check": "cmp src/b.txt src/c.txt"},
+				{"task": commandTask("mkdir d; echo d > d/d"), "targets": []string{"d/**"}, "check": "cat d/d"},
+			}, "--strict-targets", "--require-change", "--halt", "never")
 			assert.Equal(t, task.CheckFailed, r[0].Status, "what is not joined is no change: %s", r[0].Output)
 			assert.Contains(t, r[1].Output+r[1].Err(), "a.txt b.txt out/")
+			assert.Equal(t, task.CheckFailed, r[2].Status, "the check was of something else")
+			assert.Contains(t, r[2].Err(), "nothing was joined: the check ran with changes outside of the targets "+
+				"(--strict-targets): src/c.txt; what it changed is in ")
+			assert.Equal(t, task.Completed, r[3].Status, r[3].Err())
+			assert.Equal(t, "B\ndirty\nd\n", w.sh("cat src/b.txt d/d; test ! -e src/c.txt"))
 		})
 	}
 }
@@ -445,6 +452,25 @@ func TestUndeclared(t *testing.T) {
 	assert.Equal(t, task.Completed, r[0].Status)
 	assert.Equal(t, []string{"src/a.txt", "src/b.txt", "src/new"}, r[0].ChangedFiles)
 	assert.Equal(t, []string{"files were changed outside of the targets: src/a.txt, src/new"}, r[0].Warnings)
+}
+
+// TestHomeInTree: what qq itself writes below the folder is no change of a task, not even where QQ_HOME is in it.
+func TestHomeInTree(t *testing.T) {
+	for _, home := range []string{"sub/qq", ".."} {
+		w, _ := newServedWorld(t, standin.Reply(callTools))
+		w.file("a", "a\n")
+		w.set("QQ_APPROVE=auto", "QQ_HOME="+filepath.Join(w.dir, home))
+		_, r := w.isolated("off", []map[string]any{
+			{"task": commandTask("cat a"), "targets": []string{"b"}},
+			{"task": commandTask("echo x > c"), "targets": []string{"c"}},
+		}, "--require-change", "--strict-targets", "--halt", "never")
+		assert.Equal(t, task.CheckFailed, r[0].Status)
+		assert.Equal(t, []string{"--strict-targets: targets that were not made: b; commands can make one only in a copy " +
+			"of their own (--isolate auto)"}, r[0].Warnings)
+		_, r = w.isolated("off", []map[string]any{{"task": commandTask("echo x > c"), "targets": []string{"c"}}},
+			"--require-change")
+		assert.Equal(t, task.Completed, r[0].Status, "%s: %s", home, r[0].Err())
+	}
 }
 
 // TestApartOrder: patches are joined in input order, behind a slow first task too, and a task that waits for that lends

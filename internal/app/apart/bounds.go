@@ -1,6 +1,7 @@
 package apart
 
 import (
+	"fmt"
 	"path"
 	"slices"
 
@@ -26,7 +27,8 @@ func (t *Trees) Bind(executionID string, bounds changes.Bounds) (joined int) {
 	return len(p.bounds)
 }
 
-// confine takes what the targets of the isolated task job do not cover from its patch, and keeps it.
+// confine takes what the targets of the isolated task job do not cover from its patch, and keeps it. A check that ran
+// with such changes says nothing about the rest: then the task has failed.
 func confine(r *task.Result, job task.Job, patch *isolate.Patch, in *place, below func(string) string) error {
 	var strays []string
 	above := map[string]bool{} // folders of changes that stay
@@ -44,14 +46,21 @@ func confine(r *task.Result, job task.Job, patch *isolate.Patch, in *place, belo
 		return nil
 	}
 	slices.Sort(strays)
+	if job.Check != "" {
+		var shown []string
+		for _, p := range strays {
+			shown = append(shown, below(p))
+		}
+		r.End(task.CheckFailed, fmt.Sprintf("nothing was joined: the check ran with changes outside of the targets "+
+			"(--strict-targets): %s; %s\nhint: give these among the targets, or leave --strict-targets out",
+			names(shown), keep(in, patch)))
+		return nil
+	}
 	file, err := in.tree.Keep(patch.Part(strays))
 	if err != nil {
 		return err
 	}
-	end := ": it is kept in " + file
-	if job.Check != "" {
-		end += "; the check ran with it"
-	}
-	warn(r, "not joined, because it is outside of the targets (--strict-targets)", strays, below, end)
+	warn(r, "not joined, because it is outside of the targets (--strict-targets)", strays, below,
+		": it is kept in "+file)
 	return nil
 }

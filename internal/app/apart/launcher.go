@@ -141,6 +141,9 @@ func (l launcher) finish(
 		fail(r, err, kept(in))
 		return
 	}
+	if r.Status != task.Completed {
+		return
+	}
 	if err := l.hold(r, patch, in, said, below); err != nil {
 		fail(r, err, kept(in))
 		return
