@@ -104,6 +104,7 @@ type run struct {
 	// commands has the tool that runs commands, also if the agent is not offered it.
 	commands tool.Set
 	deeds    *deeds
+	strict   *strict
 	looked   []task.Read // the images of the job that were read
 	unsure   []string    // a warning that the model may see no images; empty if it does
 	repeats  int         // model requests that were sent again
@@ -147,10 +148,12 @@ func (r *run) open(root *os.Root) {
 	if r.Model.Sees() {
 		r.space.Show()
 	}
+	r.strict = r.newStrict()
 	r.commands = r.shell()
 	if r.Model.CallsTools() {
 		r.tools = r.makeTools()
 	}
+	_, r.strict.writes = r.tools.offered.Lookup("write_file")
 }
 
 // answer makes the prompt, shortens the text if needed, and runs the loop.
@@ -185,7 +188,7 @@ func (r *run) answer(ctx context.Context) task.Result {
 	before := r.watched(ctx)
 	cfg := loop.Config{
 		Backend: inTurn{r, r.Setup.Retries}, Final: inTurn{r, 0},
-		System: request.System, Tools: r.tools.offered, Gate: r.gate(), Schema: r.job.Schema,
+		System: request.System, Tools: r.tools.offered, Gate: noting{r.gate(), r.strict}, Schema: r.job.Schema,
 		MaxTurns: cmp.Or(r.MaxTurns, r.Definition.MaxTurns, defaultTurns),
 		Host:     r, Transcript: r.Transcript, Screen: r.Screen, Images: r.job.Images,
 		Observer: r.deeds, Repairs: r.Setup.Repairs,
@@ -209,7 +212,7 @@ func (r *run) answer(ctx context.Context) task.Result {
 	res.Did = r.deeds.did.OrNil()
 	res.Unsaid = r.unsaid(ctx, before)
 	res.Usage = res.Usage.Add(used)
-	res.Warnings = append(fit.warnings, res.Warnings...)
+	res.Warnings = append(append(fit.warnings, res.Warnings...), r.strict.warnings(r)...)
 	return res
 }
 

@@ -76,7 +76,7 @@ func (r *run) prompt(generated string) string {
 		b.WriteString("\nYou may only read: nothing may be changed.")
 	}
 	if _, shell := r.tools.offered.Lookup("run_pty_cmd"); shell && r.Process.Confined {
-		fmt.Fprintf(&b, "\nCommands can write only in: %s. A refusal elsewhere is intended.", r.writable())
+		fmt.Fprintf(&b, "\nCommands can write only in: %s", r.writable())
 	}
 	_, delegates := r.tools.offered.Lookup("delegate_task")
 	if !delegates && len(r.tools.offered) > 0 && r.Definition.Allows("delegate_task") {

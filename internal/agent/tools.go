@@ -45,6 +45,7 @@ type Setup struct {
 	Private     []string        `json:"private,omitempty"` // folders of qq itself: their files need an approval
 	Guide       string          `json:"guide,omitempty"`   // what AGENTS.md says, for the end of the prompt
 	Bounds      changes.Bounds  `json:"bounds,omitempty"`  // what targets let the agent change
+	Joined      int             `json:"joined,omitempty"`  // how many of Bounds, the first ones, only the join keeps
 }
 
 // Process describes the process that an agent runs in, and starts the commands of the
@@ -101,20 +102,27 @@ func (a Agent) writing(dir string) sandbox.Rules {
 	return sandbox.Rules{Write: folders}
 }
 
-// writable names the folders that commands may write to, for the system prompt.
+// writable says where commands may write, for the system prompt.
 func (r *run) writable() string {
 	a := r.Agent
 	if a.Setup.TempDir != "" {
 		a.Setup.TempDir = "$TMPDIR" // its path differs by task
 	}
 	folders := a.Rules("the working directory").Write
-	if n := len(a.Setup.Bounds); n > 0 && len(folders) > 0 { // who may only read has no folder
-		folders[0] = "the files and folders that are there of " + strings.Join(a.Setup.Bounds[n-1].Targets, ", ")
+	if len(folders) == 0 { // who may only read has no folder
+		return "none. A refusal is intended."
 	}
-	if len(folders) == 0 {
-		return "none"
+	more := ""
+	n := len(a.Setup.Bounds)
+	switch boxed := r.boxed(); {
+	case boxed != nil:
+		folders[0] = "targets that exist (of " + strings.Join(boxed, ", ") + ")"
+		more = " " + r.strict.instead()
+	case n > 0:
+		more = " Of what they change in the working directory, only this is kept: " +
+			strings.Join(a.Setup.Bounds[n-1].Targets, ", ") + "."
 	}
-	return strings.Join(folders, ", ")
+	return strings.Join(folders, ", ") + ". A refusal elsewhere is intended." + more
 }
 
 // toolset has the tools that an agent is offered, and for each other tool the reason why
@@ -197,7 +205,7 @@ func (r *run) shell() tool.Set {
 	return shell.Tool(shell.Config{
 		Host: r.Process.Commands, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth,
 		Activity: r.parent, Log: r.Process.Log, LogPath: r.Setup.ShellLog, Show: r.helpers.named,
-		Untrusted: append([]string{r.Setup.Policy.Root}, r.Setup.Writable...), Ruled: r.ruled(),
+		Untrusted: append([]string{r.Setup.Policy.Root}, r.Setup.Writable...), Ruled: r.ruled(), Bound: r.bound(),
 	})
 }
 

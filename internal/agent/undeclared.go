@@ -44,6 +44,13 @@ func (r *run) unsaid(ctx context.Context, before map[string]stamp) (files []stri
 	if now == nil {
 		return nil
 	}
+	files = differing(before, now)
+	slices.Sort(files)
+	return files[:min(len(files), maxUnsaid)]
+}
+
+// differing returns the files that are not the same in both.
+func differing(before, now map[string]stamp) (files []string) {
 	for file, s := range now {
 		if was, ok := before[file]; !ok || was != s {
 			files = append(files, file)
@@ -54,6 +61,5 @@ func (r *run) unsaid(ctx context.Context, before map[string]stamp) (files []stri
 			files = append(files, file)
 		}
 	}
-	slices.Sort(files)
-	return files[:min(len(files), maxUnsaid)]
+	return files
 }

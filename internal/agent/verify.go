@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -202,14 +203,18 @@ type stamp struct {
 	mode     fs.FileMode
 }
 
-// stamps returns the stamps of the files in the working directory, without those that .gitignore excludes. The error
-// says that these are not all, because there are more than most, or that ctx is done.
+// stamps returns the stamps of the files in the working directory, without those that .gitignore excludes, and without
+// those of qq itself. The error says that these are not all, because there are more than most, or that ctx is done.
 func (r *run) stamps(ctx context.Context, most int) (map[string]stamp, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	files := map[string]stamp{}
+	private, dir := tree.Places(r.Setup.Private), tree.Places([]string{r.Process.Dir})[0]
+	if private.Holds(dir) { // a person works in a folder of qq
+		private = nil
+	}
 	_, _ = tree.Walk(ctx, r.root, ".", func(file string, e fs.DirEntry) {
-		if info, err := e.Info(); err == nil {
+		if info, err := e.Info(); err == nil && !private.Holds(dir+file) {
 			files[file] = stamp{info.Size(), info.ModTime(), info.Mode()}
 		}
 		if len(files) > most {
@@ -226,15 +231,12 @@ func (v *verifier) hasChanged(ctx context.Context) bool {
 		return changed
 	}
 	now, _ := v.stamps(ctx, math.MaxInt)
-	if len(now) != len(v.before) {
-		return true
-	}
-	for file, s := range now {
-		if was, known := v.before[file]; was != s && (!known || !v.had.same(v.root, file, was, s)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(differing(v.before, now), func(f string) bool {
+		was, before := v.before[f]
+		is, after := now[f]
+		touched := before && after && v.had.same(v.root, f, was, is)
+		return !touched && v.Setup.Bounds.Bar(f) == nil // what the targets bar is not joined
+	})
 }
 
 // deeds collects what a run did.

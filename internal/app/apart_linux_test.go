@@ -104,7 +104,7 @@ func (w *world) noCopies() {
 	w.t.Helper()
 	entries, _ := os.ReadDir(filepath.Join(w.home, "qq/copies"))
 	for _, e := range entries {
-		assert.False(w.t, e.IsDir(), e.Name())
+		assert.False(w.t, e.IsDir() || strings.HasPrefix(e.Name(), "tree-"), e.Name())
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	require.NoError(w.t, err)
@@ -143,6 +143,7 @@ func TestApart(t *testing.T) {
 				{"task": `read_file {"path": "src/a.txt"}`, "agent": "explorer"},
 			}, "-j", "5")
 			assert.Equal(t, 4, e.code)
+			assert.NotContains(t, e.errors, "unplanned", "each writer has its copy")
 			for _, i := range []int{0, 1, 3, 4} {
 				assert.Equal(t, task.Completed, r[i].Status, "%d: %s %s", i, r[i].Output, r[i].Err())
 			}
@@ -158,11 +159,55 @@ func TestApart(t *testing.T) {
 				assert.Contains(t, strings.Join(r[0].Warnings, "\n"), "not joined, because git ignores it: out/x")
 			}
 			assert.Equal(t, before, w.gitState())
-			assert.Contains(t, r[2].Err(), "nothing was joined: src/a.txt: it was changed by another task")
-			_, patch, _ := strings.Cut(r[2].Err(), "kept in ")
-			w.sh("git apply --include=c.new " + patch + "; grep -q c c.new; rm c.new")
+			assert.Contains(t, r[2].Err(), "nothing was joined: src/a.txt: it was changed by task 1, task 2, in the "+
+				"same lines; ")
+			_, command, _ := strings.Cut(r[2].Err(), "to take what fits: ")
+			w.sh(command + " || true; grep -q c c.new; rm c.new src/a.txt.rej")
 			w.noCopies()
 		})
+	}
+}
+
+// TestApartApply: the command of a conflict applies what fits, wherever the folder is. git reads the paths of a patch
+// from the top of a repository.
+func TestApartApply(t *testing.T) {
+	const commit = "git -C main commit -qm first --allow-empty; "
+	for name, c := range map[string]struct{ setUp, dir string }{
+		"root":            {"git init -q .", "."},
+		"subfolder":       {"git init -q .; mkdir -p \"it's/sub dir\"", "it's/sub dir"},
+		"no repository":   {"mkdir 'sub dir'", "sub dir"},
+		"linked worktree": {"git init -q main; " + commit + "git -C main worktree add -q ../linked", "linked"},
+		"subfolder of a linked worktree": {"git init -q main; " + commit +
+			"git -C main worktree add -q ../linked; mkdir 'linked/sub dir'", "linked/sub dir"},
+	} {
+		for _, mode := range []string{"overlay", "worktree"} {
+			if name == "no repository" && mode == "worktree" {
+				continue
+			}
+			t.Run(name+" "+mode, func(t *testing.T) {
+				w, _ := newServedWorld(t, standin.Reply(callTools))
+				w.set("QQ_APPROVE=auto", "QQ_ALLOW=none", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=n",
+					"GIT_COMMITTER_NAME=n", "GIT_AUTHOR_EMAIL=n@localhost", "GIT_COMMITTER_EMAIL=n@localhost")
+				w.sh(c.setUp)
+				w.dir = filepath.Join(w.dir, c.dir)
+				w.file("f", "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n")
+				w.sh("git commit -qm more --allow-empty || true")
+				_, r := w.isolated(mode, []map[string]any{
+					{"id": "first", "task": commandTask("sed -i s/two/A/ f")},
+					{"task": commandTask("sleep 0.3; sed -i 's/two/B/; s/ten/TEN/' f; mkdir new; " +
+						"echo new > 'new/a file'")},
+				})
+				require.Equal(t, task.Conflict, r[1].Status, "%s %s", r[0].Err(), r[1].Err())
+				assert.Contains(t, r[1].Err(), "joined: f: it was changed by task first, in the same lines; to take ")
+				_, command, _ := strings.Cut(r[1].Err(), "to take what fits: ")
+				cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", command)
+				cmd.Dir, cmd.Env = "/", w.env
+				out, err := cmd.CombinedOutput()
+				assert.Error(t, err, "git says that something did not fit: %s", out)
+				assert.Equal(t, "A TEN new\n", w.sh("echo $(sed -n 2p f) $(tail -n 1 f) $(cat 'new/a file')"))
+				assert.Contains(t, w.sh("cat f.rej"), "+B")
+			})
+		}
 	}
 }
 
@@ -196,9 +241,9 @@ func TestApartNotCompleted(t *testing.T) {
 	assert.Equal(t, task.Timeout, r[0].Status)
 	assert.Empty(t, r[0].ChangedFiles)
 	assert.Equal(t, before, w.sh("git status --porcelain; sha256sum src/*"))
-	_, patch, ok := strings.Cut(strings.Join(r[0].Warnings, "\n"), "it was not completed: what it changed is in ")
+	_, command, ok := strings.Cut(strings.Join(r[0].Warnings, "\n"), "it was not completed; to take what it changed: ")
 	require.True(t, ok, r[0].Warnings)
-	w.sh("git apply " + patch + "; grep -q half half")
+	w.sh(command + "; grep -q half half")
 	w.noCopies()
 }
 
@@ -270,7 +315,7 @@ func TestApartRefused(t *testing.T) {
 	refused := func(words ...string) {
 		t.Helper()
 		e := w.run("batch", "-a", "coder", "--isolate", "worktree", "--no-bar", file)
-		assert.NotZero(t, e.code)
+		assert.Equal(t, 2, e.code, "nothing was started")
 		assert.Empty(t, e.out)
 		for _, word := range append(words, "\n  hint: ") {
 			assert.Contains(t, e.errors, word)
@@ -278,7 +323,7 @@ func TestApartRefused(t *testing.T) {
 		assert.Equal(t, before, w.sh("stat -c '%n %y %z' . a"))
 		w.noCopies()
 	}
-	refused("the folder belongs to no repository of git")
+	refused("the folder belongs to no repository of git", "try --isolate auto: an overlay of this folder can be mounted")
 	e := w.run("batch", "-a", "coder", "--isolate", "everywhere", "--no-bar", file)
 	assert.Equal(t, 2, e.code)
 	assert.Contains(t, e.errors, "auto")
@@ -290,34 +335,101 @@ func TestApartRefused(t *testing.T) {
 	assert.Equal(t, before, w.sh("stat -c '%n %y %z' . a"))
 }
 
-// TestStrictTargets: with --strict-targets neither a tool nor a command changes what is no target, and who is kept from
-// it is told how to allow it. What the task starts is kept to the same. Without it, the result has a warning.
+// TestStrictTargets: with --strict-targets neither a tool nor a command changes what is no target. Who is kept from it
+// is told why, and what to do instead; the result has warnings. What the task starts is kept to the same.
 func TestStrictTargets(t *testing.T) {
-	for _, mode := range []string{"off", "overlay", "worktree"} {
+	w, server := newServedWorld(t, standin.Reply(callTools))
+	w.set("QQ_APPROVE=auto", "QQ_ALLOW=none")
+	w.file("src/a.txt", "a\n")
+	w.file("src/b.txt", "b\n")
+	w.file("doc/d.txt", "d\n")
+	w.file("lib/l", "l\n")
+	script := []string{
+		`write_file {"path": "new.txt", "content": "new\n"}`,
+		commandTask("echo more >> new.txt; echo more >> src/b.txt; echo l2 > lib/l2"),
+		delegateTask(commandTask("echo inner >> src/b.txt; touch doc/x src/y; true")),
+		`write_file {"path": "src/z.txt", "content": "bad\n"}`,
+		commandTask("touch other; mv src/a.txt src/c.txt; rm doc/d.txt; mkdir made; echo > src/n; " +
+			"sed -i s/b/B/ src/b.txt; ls"),
+	}
+	_, r := w.isolated("off", []map[string]any{{"task": strings.Join(script, "\n"),
+		"targets": []string{"src/b.txt", "doc/*.md", "new.txt", "lib/**", "made/x", "src/n"}}}, "--strict-targets")
+	assert.Equal(t, task.Completed, r[0].Status)
+	assert.Equal(t, "doc/d.txt\nlib/l\nlib/l2\nnew.txt\nsrc/a.txt\nsrc/b.txt\n",
+		w.sh("find doc lib new.txt src other made -type f 2>/dev/null | sort"))
+	assert.Equal(t, "b\nmore\ninner\nnew\nmore\n", w.sh("cat src/b.txt new.txt"))
+	const all = "src/b.txt, doc/*.md, new.txt, lib/**, made/x, src/n"
+	assert.Contains(t, r[0].Output, "[exit code 0] [--strict-targets: commands can change only targets that exist "+
+		"(of "+all+"). To make or replace a target, use write_file or edit_file: commands such as mkdir, mv and "+
+		"sed -i cannot. No command writes .git")
+	assert.NotContains(t, r[0].Output, "QQ_WRITABLE")
+	assert.Len(t, r[0].Warnings, 4)
+	warnings := strings.Join(r[0].Warnings, "\n")
+	for _, words := range []string{
+		"sub-agent coder: --strict-targets: commands could not write: touch: cannot touch 'doc/x': Read-only file",
+		"--strict-targets: refused to change src/z.txt\n",
+		"\n--strict-targets: commands could not write: touch: cannot touch 'other': Read-only file system | ",
+		"Read-only file system and 1 more\n",
+		"--strict-targets: targets that were not made: made/x, src/n; commands can make one only in a copy",
+	} {
+		assert.Contains(t, warnings, words)
+	}
+	var asked strings.Builder
+	for _, r := range server.Requests("/api/chat") {
+		asked.Write(r.Body)
+	}
+	assert.Contains(t, asked.String(), "Commands can write only in: targets that exist (of "+all+"), $TMPDIR. "+
+		"A refusal elsewhere is intended. To make or replace a target, use write_file or edit_file: ")
+	assert.Contains(t, asked.String(), "src/z.txt is not among the targets of the task ("+all+"), "+
+		"and --strict-targets lets it change nothing else: who gives the task can add it to its targets")
+
+	_, r = w.isolated("off", []map[string]any{{"task": commandTask("echo more >> new.txt"),
+		"targets": []string{"new.txt"}}}, "--strict-targets")
+	assert.Empty(t, r[0].Warnings)
+}
+
+// TestStrictCopies: in a copy a command sees the whole folder and can write in it, so that it can make and replace
+// targets. What they do not cover is not joined. A task that works in the copy of another one is kept to its own
+// targets by the sandbox.
+func TestStrictCopies(t *testing.T) {
+	for _, mode := range []string{"overlay", "worktree"} {
 		t.Run(mode, func(t *testing.T) {
 			w := newTree(t)
-			w.file("doc/d.txt", "d\n")
-			w.sh("git add -A; git commit -qm doc")
-			targets := []string{"src/b.txt", "doc/*.md", "new.txt", "lib/**"}
-			w.sh("mkdir lib; echo l > lib/l; git add -A; git commit -qm lib")
-			script := []string{
-				`write_file {"path": "new.txt", "content": "new\n"}`,
-				commandTask("echo more >> new.txt; echo more >> src/b.txt; echo l2 > lib/l2"),
-				commandTask("touch other; echo x >> src/a.txt; mv src/a.txt src/c.txt; rm doc/d.txt; true"),
-				delegateTask(commandTask("echo inner >> src/b.txt; touch doc/x src/y; true")),
-				`write_file {"path": "src/z.txt", "content": "bad\n"}`,
-			}
-			args := []string{"--strict-targets"}
-			_, r := w.isolated(mode, []map[string]any{
-				{"task": strings.Join(script, "\n"), "targets": targets},
-			}, args...)
-			assert.Equal(t, task.Completed, r[0].Status)
-			assert.Contains(t, r[0].Output, "src/z.txt is not among the targets of the task (src/b.txt, doc/*.md, "+
-				"new.txt, lib/**), and --strict-targets lets it change nothing else: who gives the task can add it")
-			status := w.sh("git status --porcelain -uall | grep -v src/b.txt")
-			assert.Equal(t, "?? lib/l2\n?? new.txt\n", status)
-			assert.Equal(t, "b\nmore\ninner\nnew\nmore\n", w.sh("grep -v dirty src/b.txt; cat new.txt"))
-			assert.Empty(t, r[0].Warnings)
+			w.sh("mkdir lib doc; echo l > lib/l; echo m > lib/m; git add lib; git commit -qm lib")
+			inner, err := json.Marshal(map[string]any{"agent": "coder", "targets": []string{"lib/l"},
+				"task": commandTask("grep -c dirty src/b.txt >> lib/l; echo bad >> lib/m; true")})
+			require.NoError(t, err)
+			_, r := w.isolated(mode, []map[string]any{{
+				"task": commandTask("ls -A; cat src/a.txt; sed -i s/b/B/ src/b.txt && mkdir -p doc new/deep empty && "+
+					"echo x > new/deep/x && echo n > doc/n.md && touch other src/y && rm src/a.txt") + "\n" +
+					`grep_file {"path": "src/b.txt", "pattern": "dirty"}` + "\n" + "delegate_task " + string(inner) + "\n" +
+					`edit_file {"path": "lib/m", "old_text": "m", "new_text": "M"}`,
+				"targets": []string{"src/b.txt", "new/deep/x", "doc/*.md", "lib/**"},
+			}}, "--strict-targets")
+			assert.Equal(t, task.Completed, r[0].Status, r[0].Err())
+			assert.Equal(t, []string{"doc/n.md", "lib/l", "lib/m", "new/deep/x", "src/b.txt"}, r[0].ChangedFiles)
+			assert.Equal(t, "B\ndirty\nx\nn\nl\n1\nM\n", w.sh("cat src/b.txt new/deep/x doc/n.md lib/l lib/m"))
+			w.sh("test ! -e other && test ! -e src/y && test ! -e empty && test -e src/a.txt")
+			_, patch, ok := strings.Cut(strings.Join(r[0].Warnings, "\n"), "not joined, because it is outside of the "+
+				"targets (--strict-targets): empty, other, src/a.txt, src/y: it is kept in ")
+			require.True(t, ok, r[0].Warnings)
+			w.sh("git apply --include=other " + patch + " && test -e other && rm other")
+			w.noCopies()
+
+			_, r = w.isolated(mode, []map[string]any{
+				{"task": commandTask("touch other"), "targets": []string{"src/b.txt"}},
+				{"task": commandTask("ls src; cat .gitignore; exit 1"), "targets": []string{"no/such"}},
+				{"task": commandTask("echo c > src/b.txt; echo c > src/c.txt"), "targets": []string{"src/b.txt"},
+					"check": "cmp src/b.txt src/c.txt"},
+				{"task": commandTask("mkdir d; echo d > d/d"), "targets": []string{"d/**"}, "check": "cat d/d"},
+			}, "--strict-targets", "--require-change", "--halt", "never")
+			assert.Equal(t, task.CheckFailed, r[0].Status, "what is not joined is no change: %s", r[0].Output)
+			assert.Contains(t, r[1].Output+r[1].Err(), "a.txt b.txt out/")
+			assert.Equal(t, task.CheckFailed, r[2].Status, "the check was of something else")
+			assert.Contains(t, r[2].Err(), "nothing was joined: the check ran with changes outside of the targets "+
+				"(--strict-targets): src/c.txt; what it changed is in ")
+			assert.Equal(t, task.Completed, r[3].Status, r[3].Err())
+			assert.Equal(t, "B\ndirty\nd\n", w.sh("cat src/b.txt d/d; test ! -e src/c.txt"))
 		})
 	}
 }
@@ -340,6 +452,25 @@ func TestUndeclared(t *testing.T) {
 	assert.Equal(t, task.Completed, r[0].Status)
 	assert.Equal(t, []string{"src/a.txt", "src/b.txt", "src/new"}, r[0].ChangedFiles)
 	assert.Equal(t, []string{"files were changed outside of the targets: src/a.txt, src/new"}, r[0].Warnings)
+}
+
+// TestHomeInTree: what qq itself writes below the folder is no change of a task, not even where QQ_HOME is in it.
+func TestHomeInTree(t *testing.T) {
+	for _, home := range []string{"sub/qq", ".."} {
+		w, _ := newServedWorld(t, standin.Reply(callTools))
+		w.file("a", "a\n")
+		w.set("QQ_APPROVE=auto", "QQ_HOME="+filepath.Join(w.dir, home))
+		_, r := w.isolated("off", []map[string]any{
+			{"task": commandTask("cat a"), "targets": []string{"b"}},
+			{"task": commandTask("echo x > c"), "targets": []string{"c"}},
+		}, "--require-change", "--strict-targets", "--halt", "never")
+		assert.Equal(t, task.CheckFailed, r[0].Status)
+		assert.Equal(t, []string{"--strict-targets: targets that were not made: b; commands can make one only in a copy " +
+			"of their own (--isolate auto)"}, r[0].Warnings)
+		_, r = w.isolated("off", []map[string]any{{"task": commandTask("echo x > c"), "targets": []string{"c"}}},
+			"--require-change")
+		assert.Equal(t, task.Completed, r[0].Status, "%s: %s", home, r[0].Err())
+	}
 }
 
 // TestApartOrder: patches are joined in input order, behind a slow first task too, and a task that waits for that lends

@@ -127,7 +127,7 @@ func killedWriters(t *testing.T, seed, writers int, mode string) (conflicts, kil
 			serial.sh("cd .\n" + edits(seed, i))
 		case task.Conflict:
 			conflicts++
-			_, patch, _ := strings.Cut(res.Err(), "kept in ")
+			_, patch, _ := strings.Cut(res.Err(), " --reject ")
 			assert.FileExists(t, patch)
 		default:
 			assert.Fail(t, "status", "%d: %s: %s", i, res.Status, res.Err())

@@ -40,8 +40,8 @@ func (w *wiring) box(a agent.Agent, dir, id string) *box.Box {
 		Namespace: true, Writable: w.cfg.Settings.Writable, Limits: commandLimits(w.cfg.Settings),
 		Hidden: []string{w.cfg.Settings.Home}, Servers: box.Servers(w.cfg.Environ.Get, os.Getuid()),
 	}
-	if len(a.Setup.Bounds) > 0 {
-		cfg.Open = a.Setup.Bounds
+	if boxed := a.Setup.Bounds[a.Setup.Joined:]; len(boxed) > 0 {
+		cfg.Open = boxed
 	}
 	if home := w.cfg.Environ.ConfigHome(); home != "" {
 		cfg.Hidden = append(cfg.Hidden, filepath.Join(home, "qq"))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"qq/internal/app/apart"
 	"qq/internal/app/reread"
 	"qq/internal/models"
 	"qq/internal/record"
@@ -30,6 +31,11 @@ func (p *past) ModelOf(t task.Task) string {
 		return m.String()
 	}
 	return ""
+}
+
+// Left implements [record.Tasks].
+func (p *past) Left(executionID string, t task.Task) []string {
+	return apart.Left(p.cfg.Settings.Home, string(p.outputs()), p.cfg.Dir, t.WorkingDir, executionID)
 }
 
 // CacheKey implements [record.Tasks]. The key holds what an answer to t depends on

@@ -136,6 +136,7 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 	w.apart.Change(&s, job.ExecutionID)
 	if w.cfg.Strict {
 		s.Bounds = w.strict.Start(job, w.apart.Live(job.ExecutionID, w.dirOf(job)))
+		s.Joined = w.apart.Bind(job.ExecutionID, s.Bounds)
 	}
 	s.Guide = w.guides.Text(w.dirOf(job), s.ReadOnly)
 	if def.Allows("web_search") {

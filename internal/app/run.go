@@ -18,6 +18,7 @@ import (
 	"qq/internal/app/definitions"
 	"qq/internal/app/output"
 	"qq/internal/app/prompt"
+	"qq/internal/app/strict"
 	"qq/internal/models"
 	"qq/pkg/session"
 	"qq/pkg/task"
@@ -149,6 +150,12 @@ func (one *oneRun) do(ctx context.Context) error {
 		return err
 	}
 	definitions.Warn(one.r.Invocation, cfg.Settings.Home, one.Agent)
+	if line := strict.Unbound(one.Agent, cfg.ReadOnly); cfg.Strict && line != "" {
+		one.r.Say("%s", line)
+	}
+	if line := one.w.apart.Lead(one.task.Agent); line != "" {
+		one.r.Note("%s", line)
+	}
 	one.wait()
 	defer one.waiting.Stop()
 	if one.Model, err = one.w.Resolve(ctx, one.task); err != nil {

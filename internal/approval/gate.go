@@ -121,12 +121,22 @@ func (g *Gate) bound(in tool.Intent) error {
 	}
 	for _, p := range in.Paths {
 		if targets := g.cfg.Bounds.Bar(p); targets != nil {
-			return fmt.Errorf("%s is not among the targets of the task (%s), and --strict-targets lets it change "+
-				"nothing else: who gives the task can add it to its targets",
-				p, task.Shorten(strings.Join(targets, ", "), 200))
+			return &BarredError{Path: p, Targets: targets}
 		}
 	}
 	return nil
+}
+
+// BarredError is the error about a change of a file that the targets of a task do not cover.
+type BarredError struct {
+	Path    string
+	Targets []string
+}
+
+// Error implements error.
+func (e *BarredError) Error() string {
+	return fmt.Sprintf("%s is not among the targets of the task (%s), and --strict-targets lets it change nothing "+
+		"else: who gives the task can add it to its targets", e.Path, task.Shorten(strings.Join(e.Targets, ", "), 200))
 }
 
 // plan is [tool.Plan], but returns an error if the tool panics.

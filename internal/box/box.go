@@ -78,6 +78,8 @@ type Config struct {
 	// The caller closes its file after the last command. What commands write there changes no file outside, so nothing
 	// is put back; who copies it elsewhere asks [Box.Obeyed] first.
 	Overlay *Overlay
+	// Witness is told before each command; nil means nobody.
+	Witness Witness
 	// Log is a file that gets the path of each folder in which placeholders are made, with a NUL behind it; empty means
 	// none. What is left of them after a SIGKILL can be removed with [placeholder.Sweep].
 	Log string
@@ -87,6 +89,11 @@ type Config struct {
 // link.
 type Opener interface {
 	Open(dir string) []string
+}
+
+// Witness notes that a command is about to start. On an error it is not started.
+type Witness interface {
+	Acts() error
 }
 
 // Overlay is a file of [sandbox.Layers] and the folder that it stands for, a real path.
@@ -193,6 +200,11 @@ func (b *Box) Start(c proc.Command, show []string) (Running, error) {
 
 // Launch is Start, for those who may have to kill the command.
 func (b *Box) Launch(c proc.Command, show []string) (*Process, error) {
+	if b.Witness != nil {
+		if err := b.Witness.Acts(); err != nil {
+			return nil, err
+		}
+	}
 	if err := b.Host.Hold(); err != nil {
 		return nil, err
 	}
@@ -356,7 +368,8 @@ func (r *Process) see(o *sandbox.Order, guarded bool, show []string) {
 			v.Empty = append(v.Empty, path)
 		}
 	}
-	if !guarded && slices.ContainsFunc(v.Empty, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
+	whole := slices.Contains(o.Rules.Write, b.Dir) // then it is shown
+	if !whole && slices.ContainsFunc(v.Empty, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
 		v.Show = append(v.Show, b.watch.dir)
 	}
 	v.Sockets, v.Show = append(sockets, lookups...), append(v.Show, sockets...)

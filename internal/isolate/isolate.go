@@ -39,7 +39,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,7 +82,7 @@ type Tree struct {
 	live    *os.Root
 	repo    *worktree.Repository // nil means none
 	repoErr error
-	owned   func() error // why an overlay of a user does not work, see foreign
+	mounter *overlayfs.Mounter
 
 	mu      sync.RWMutex       // held by a join; shared by those who read the tree
 	copies  map[*Copy]struct{} // guarded by mu, and by history.mu of those who share that
@@ -108,8 +107,8 @@ func Open(cfg Config) (*Tree, error) {
 			cfg.Dir, cfg.State)
 	}
 	t := &Tree{Config: cfg, id: task.NewID(), copies: map[*Copy]struct{}{}}
-	t.history.stamps, t.history.versions = map[string]filestate.Stamp{}, map[string][]version{}
-	t.owned = sync.OnceValue(t.foreign)
+	t.history.marks, t.history.versions = map[string]mark{}, map[string][]version{}
+	t.mounter = overlayfs.NewMounter(cfg.Host, cfg.Exe, cfg.Dir)
 	if t.live, err = os.OpenRoot(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("open the folder of the agents: %w", err)
 	}
@@ -153,7 +152,8 @@ type Copy struct {
 	Mode Mode   // Overlay or Worktree
 	Dir  string // where the task works; in an overlay it is the path of the tree
 	// Why says why the copy is not an overlay; empty if nobody asked for one.
-	Why string
+	Why  string
+	Task string // what people call the task that works in it; those that it is in conflict with are told
 
 	tree     *Tree
 	folder   string // with all that belongs to the copy
@@ -175,32 +175,56 @@ func (t *Tree) Make(ctx context.Context, id string, mode Mode) (*Copy, error) {
 	defer t.mu.RUnlock()
 	c := &Copy{ID: id, tree: t, folder: filepath.Join(t.folder(), id), joins: t.history.joins}
 	if err := c.begin(); err != nil {
-		return nil, t.refusal(mode, err)
+		return nil, t.refusal(mode, "", err)
 	}
 	var reasons []error
-	for _, m := range []struct {
-		mode Mode
-		make func(context.Context) error
-	}{{Overlay, c.mount}, {Worktree, c.checkout}} {
-		if mode != Auto && mode != m.mode {
+	for _, m := range []Mode{Overlay, Worktree} {
+		if mode != Auto && mode != m {
 			continue
 		}
-		if c.Mode = m.mode; len(reasons) > 0 {
+		if c.Mode = m; len(reasons) > 0 {
 			c.Why = reasons[0].Error()
 		}
-		err := m.make(ctx)
+		err := c.means(m)(ctx)
 		if err == nil {
 			t.history.mu.Lock()
 			defer t.history.mu.Unlock()
 			t.copies[c] = struct{}{}
 			return c, nil
 		}
-		reasons = append(reasons, fmt.Errorf("no %s: %w", m.mode, err))
+		reasons = append(reasons, fmt.Errorf("no %s: %w", m, err))
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, t.refusal(mode, errors.Join(append(reasons, c.clear())...))
+	err := errors.Join(append(reasons, c.clear())...)
+	return nil, t.refusal(mode, t.offer(ctx, id, mode), err)
+}
+
+// offer returns a mode that works, or "", after mode did not.
+func (t *Tree) offer(ctx context.Context, id string, mode Mode) Mode {
+	for _, other := range []Mode{Overlay, Worktree} {
+		if mode == Auto || mode == other || ctx.Err() != nil {
+			continue
+		}
+		c := &Copy{ID: id, tree: t, folder: filepath.Join(t.folder(), id)}
+		err := c.begin()
+		if err == nil {
+			err = c.means(other)(ctx)
+		}
+		if errors.Join(err, c.clear()) == nil {
+			return other
+		}
+	}
+	return ""
+}
+
+// means returns what makes the copy in a mode.
+func (c *Copy) means(mode Mode) func(context.Context) error {
+	if mode == Overlay {
+		return c.mount
+	}
+	return c.checkout
 }
 
 // begin makes the folder of the copy.
@@ -215,14 +239,22 @@ func (c *Copy) begin() error {
 	return err
 }
 
-func (t *Tree) refusal(mode Mode, err error) error {
+// refusal says why there is no copy, and what to do. offer is a mode that works here, or "".
+func (t *Tree) refusal(mode, offer Mode, err error) error {
 	if mode != Auto && mode != Overlay && mode != Worktree {
 		err = fmt.Errorf("%q is none of auto, overlay and worktree", mode)
 	}
 	why := strings.ReplaceAll(cmp.Or(err, errors.New("unknown")).Error(), "\n", "; ")
-	return task.Hinted("try --isolate auto in a repository of git with a commit, or leave --isolate out (QQ_ISOLATE): "+
-		"tasks write in the folder itself then",
-		"make a copy of %s: %w", t.Dir, errWords{why, err})
+	hint := "leave --isolate out (QQ_ISOLATE): tasks write in the folder itself then"
+	switch {
+	case offer == Overlay:
+		hint = "try --isolate auto: an overlay of this folder can be mounted"
+	case offer == Worktree:
+		hint = "try --isolate auto: this folder can have worktrees of git"
+	case t.repoErr != nil || mode == Overlay:
+		hint = "make the folder a repository of git with a commit, and try --isolate auto; or " + hint
+	}
+	return task.Hinted(hint, "make a copy of %s: %w", t.Dir, errWords{why, err})
 }
 
 // errWords is err with another text.
@@ -249,7 +281,7 @@ func (c *Copy) mount(context.Context) error {
 	// The folder itself has the permissions of the upper one.
 	err = errors.Join(os.Mkdir(l.Upper, 0o700), os.Mkdir(l.Work, 0o700), os.Chmod(l.Upper, info.Mode().Perm()))
 	if err == nil {
-		c.overlay, err = c.tree.overlay(l)
+		c.overlay, err = c.tree.mounter.Mount(l)
 	}
 	if err != nil {
 		return errors.Join(err, removeAll(l.Upper), removeAll(l.Work))
@@ -361,25 +393,4 @@ func (c *Copy) clear() error {
 		err = c.overlay.Close()
 	}
 	return errors.Join(err, clearCopy(c.folder))
-}
-
-// foreign returns an error about a file of the tree that belongs to another user or group. In a user namespace the
-// kernel cannot copy such a file.
-func (t *Tree) foreign() error {
-	return filepath.WalkDir(t.Dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.Name() == ".git" {
-			return fs.SkipDir
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil && !ours(info) {
-			err = fmt.Errorf("%s belongs to another user or group", path)
-		}
-		return err
-	})
 }

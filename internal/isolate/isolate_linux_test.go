@@ -137,6 +137,29 @@ func TestJoinMerges(t *testing.T) {
 	})
 }
 
+// TestUnreadable: a file that nobody may read is joined as one, and later changes of it are joined too.
+func TestUnreadable(t *testing.T) {
+	modes(t, func(t *testing.T, mode Mode) {
+		y := newYard(t, repository)
+		a, b, c := y.make(mode), y.make(mode), y.make(mode)
+		y.run(a, "chmod 000 src/a; echo 1 > new; chmod 000 new")
+		y.run(b, "sed -i s/seven/B/ src/a")
+		y.run(c, "rm src/a")
+		out := y.join(y.patch(a), y.patch(b), y.patch(c))
+		assert.Equal(t, []string{"new", "src/a"}, out[0].Files)
+		assert.Equal(t, "0\n0\n", y.shell("tree", "stat -c %a src/a new"))
+		assert.Equal(t, os.Geteuid() != 0, len(out[1].Conflicts) > 0, "who can read the file can merge it")
+		assert.Len(t, out[2].Conflicts, 1)
+		if mode == Worktree && os.Geteuid() != 0 {
+			return // its files could not be copied
+		}
+		d := y.make(mode)
+		y.run(d, "chmod 644 new; test ! -s new || echo 2 > new; rm -f src/a")
+		assert.Empty(t, y.join(y.patch(d))[0].Conflicts)
+		assert.Equal(t, "2\n644\n", y.shell("tree", "cat new; stat -c %a new; test ! -e src/a"))
+	})
+}
+
 // TestCopyStays: a copy does not change when another one is joined.
 func TestCopyStays(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
@@ -414,7 +437,7 @@ func TestAsUser(t *testing.T) {
 	if os.Getenv(innerEnv) != "" {
 		t.Skip("inside")
 	}
-	inner(t, "^TestJoinIsLikeInPlace$|^TestJoinMerges$|^TestCopyStays$|^TestIgnored$|^TestCommandInView$|"+
+	inner(t, "^TestJoinIsLikeInPlace$|^TestJoinMerges$|^TestUnreadable$|^TestCopyStays$|^TestIgnored$|^TestCommandInView$|"+
 		"^TestSubfolder$", "exec", nobody(t))
 }
 

@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"qq/internal/box/filestate"
 	"qq/internal/isolate/files"
 	"qq/internal/isolate/gitpatch"
 	"qq/internal/isolate/merge"
@@ -58,7 +58,7 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	alone, err := locks(t.State).Alone(treeLock(t.Dir)) // other processes join too
+	alone, err := locks(t.State).Hold(treeLock(t.Dir)) // other processes join too
 	if err != nil {
 		return out, err
 	}
@@ -91,9 +91,7 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	j := journal{Dir: []byte(t.Dir), Steps: pl.steps}
 	out.Kept, err = j.run(t.live, filepath.Join(t.folder(), p.copy.ID), changed, t.Patches)
 	for _, s := range pl.steps {
-		if info, err := t.live.Lstat(string(s.Path)); err == nil {
-			t.history.stamps[string(s.Path)] = filestate.StampOf(info)
-		}
+		t.history.left(t.live, string(s.Path), p.copy.Task)
 		if !s.New.Mode.IsDir() && !(s.New.None() && s.Live.Mode.IsDir()) {
 			out.Files = append(out.Files, string(s.Path))
 		}
@@ -121,7 +119,7 @@ func (c *Copy) hold(steps []step) {
 	}
 }
 
-// treeLock is the name of the lock of who joins to a tree.
+// treeLock is the name of the lock of who joins to a tree. Its file goes with the lock: there are many trees.
 func treeLock(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return "tree-" + hex.EncodeToString(sum[:8])
@@ -175,11 +173,11 @@ func (pl *plan) decide(changes []Change) error {
 		}
 	}
 	for _, c := range changes {
-		live, _, err := files.Look(pl.live, c.Path, false)
+		live, info, err := files.Look(pl.live, c.Path, false)
 		if err != nil {
 			return err
 		}
-		reason, err := pl.change(c, live)
+		reason, err := pl.change(c, live, pl.copy.tree.history.who(pl.copy.joins, c.Path, info))
 		if err != nil {
 			return err
 		}
@@ -190,8 +188,9 @@ func (pl *plan) decide(changes []Change) error {
 	return nil
 }
 
-// change adds the steps for a change to a file that is live in the tree, or returns why it is in conflict.
-func (pl *plan) change(c Change, live files.State) (reason string, err error) {
+// change adds the steps for a change to a file that is live in the tree, or returns why it is in conflict. If the file
+// was changed, it was by who.
+func (pl *plan) change(c Change, live files.State, who string) (reason string, err error) {
 	s := step{Path: []byte(c.Path), Live: live, New: c.New}
 	switch {
 	case live == c.New:
@@ -205,17 +204,17 @@ func (pl *plan) change(c Change, live files.State) (reason string, err error) {
 		return "its folder is no longer there", nil
 	case live == c.Base:
 	case live.File() && c.Base.File() && c.New.File():
-		if s.New, s.data, reason, err = pl.merge(c, live); reason != "" || err != nil {
+		if s.New, s.data, reason, err = pl.merge(c, live, who); reason != "" || err != nil {
 			return reason, err
 		}
 	case live.None():
-		return "it was removed by another task, or by somebody else", nil
+		return "it was removed by " + who, nil
 	case c.New.None():
-		return "the task removed it, and it was changed in the tree", nil
+		return "the task removed it, and it was changed by " + who, nil
 	case c.Base.None():
-		return "another file was made there", nil
+		return "another one was made there by " + who, nil
 	default:
-		return "it was changed by another task, or by somebody else", nil
+		return "it was changed by " + who, nil
 	}
 	if live.Mode.IsDir() && !c.New.None() && !c.New.Mode.IsDir() {
 		names, err := files.List(pl.live, c.Path, false)
@@ -247,14 +246,14 @@ func (pl *plan) housed(name string) bool {
 }
 
 // merge joins a change of a file to what another change made of it.
-func (pl *plan) merge(c Change, live files.State) (s files.State, data []byte, reason string, err error) {
-	const both = "it was changed by another task, or by somebody else"
+func (pl *plan) merge(c Change, live files.State, who string) (s files.State, data []byte, reason string, err error) {
+	both := "it was changed by " + who
 	s.Mode = c.New.Mode
 	switch {
 	case c.New.Mode == c.Base.Mode:
 		s.Mode = live.Mode
 	case live.Mode != c.Base.Mode && live.Mode != c.New.Mode:
-		return s, nil, "its permissions were changed in another way", nil
+		return s, nil, "its permissions were changed in another way by " + who, nil
 	}
 	s.Sum = c.New.Sum
 	switch {
@@ -307,7 +306,8 @@ func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
 	}
 	defer changed.Close()
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "What task %s changed in %s. It was not joined:\n", p.copy.ID, t.Dir)
+	fmt.Fprintf(&text, "What %s (%s) changed in %s. It was not joined:\n",
+		cmp.Or(p.copy.Task, "a task"), p.copy.ID, t.Dir)
 	for _, c := range conflicts {
 		fmt.Fprintf(&text, "  %q: %s\n", c.Path, c.Reason)
 	}
@@ -339,6 +339,12 @@ func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
 		return "", fmt.Errorf("keep the patch: %w", err)
 	}
 	file = filepath.Join(t.Patches, p.copy.ID+".patch")
+	for n := 2; ; n++ { // a part of it may be kept already
+		if _, err := os.Lstat(file); err != nil {
+			break
+		}
+		file = filepath.Join(t.Patches, fmt.Sprintf("%s.%d.patch", p.copy.ID, n))
+	}
 	if err := renameio.WriteFile(file, text.Bytes(), 0o600); err != nil {
 		return "", fmt.Errorf("keep the patch: %w", err)
 	}
@@ -348,7 +354,7 @@ func (t *Tree) keep(p *Patch, conflicts []Conflict) (file string, err error) {
 // baseBlob returns the base of a file. If its content is not known any more, it is that of the tree.
 func (c *Copy) baseBlob(name string, s files.State) (gitpatch.Blob, error) {
 	if v, ok := c.tree.history.version(c.joins, name); ok && v.data != nil {
-		return gitpatch.Blob{Mode: s.Mode, Data: v.data}, nil
+		return gitpatch.Blob{Mode: s.Mode | readable, Data: v.data}, nil
 	}
 	b, err := blob(c.tree.live, name, s)
 	if errors.Is(err, fs.ErrNotExist) { // removed since
@@ -363,10 +369,13 @@ func blob(root *os.Root, name string, s files.State) (gitpatch.Blob, error) {
 	}
 	data, whole, err := files.Content(root, name, s, maxBlob)
 	if err == nil && !whole {
-		err = fmt.Errorf("%s is too large for a patch", name)
+		err = fmt.Errorf("%s is too large for a patch, or may not be read", name)
 	}
-	return gitpatch.Blob{Mode: s.Mode, Data: data}, err
+	return gitpatch.Blob{Mode: s.Mode | readable, Data: data}, err
 }
+
+// readable is a permission that each file in a patch has: git knows no others but for those of programs.
+const readable = 0o400
 
 // maxBlob is the size of the largest file in a kept patch.
 const maxBlob = 256 << 20

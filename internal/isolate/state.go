@@ -1,7 +1,10 @@
 package isolate
 
 import (
+	"cmp"
+	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -26,8 +29,20 @@ type version struct {
 type history struct {
 	mu       sync.Mutex
 	joins    int
-	versions map[string][]version       // by path, in the order of joins; only those that a copy needs
-	stamps   map[string]filestate.Stamp // of files, as the last join left them
+	versions map[string][]version // by path, in the order of joins; only those that a copy needs
+	marks    map[string]mark      // of files, as the last join left them
+}
+
+// mark is a file as a join left it.
+type mark struct {
+	stamp filestate.Stamp // of no file if it was removed
+	by    []joiner        // the tasks that were joined
+}
+
+// joiner is a task that was joined.
+type joiner struct {
+	join int // its number
+	task string
 }
 
 // version returns the file as it was before the first join after the one with that number that changed it.
@@ -58,8 +73,41 @@ func (h *history) below(dir string) (names []string) {
 func (h *history) ours(path string, info fs.FileInfo) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	stamp, ok := h.stamps[path]
-	return ok && stamp == filestate.StampOf(info)
+	mark, ok := h.marks[path]
+	return ok && mark.stamp == filestate.StampOf(info)
+}
+
+// left notes that the join of a task left a file as it is in the tree now.
+func (h *history) left(live *os.Root, path, task string) {
+	m := mark{by: append(h.marks[path].by, joiner{h.joins, task})}
+	if info, err := live.Lstat(path); err == nil {
+		m.stamp = filestate.StampOf(info)
+	}
+	h.marks[path] = m
+}
+
+// who returns who changed a file of the tree after the join with that number. The file is as info says, nil if there is
+// none.
+func (h *history) who(after int, path string, info fs.FileInfo) string {
+	const most = 3
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var stamp filestate.Stamp
+	if info != nil {
+		stamp = filestate.StampOf(info)
+	}
+	var all []string
+	if m := h.marks[path]; m.stamp == stamp {
+		for _, by := range m.by {
+			if by.join > after && by.task != "" && !slices.Contains(all, by.task) {
+				all = append(all, by.task)
+			}
+		}
+	}
+	if more := len(all) - most; more > 0 {
+		all = append(all[:most], fmt.Sprintf("%d more", more))
+	}
+	return cmp.Or(strings.Join(all, ", "), "somebody else")
 }
 
 // forget drops what no copy needs, after gone was removed: each needs the first version after it was made. The caller

@@ -93,7 +93,7 @@ func recoverJoin(state, name, patches string) (kept []string, err error) {
 	if err := json.Unmarshal(text, &j); err != nil {
 		return nil, fmt.Errorf("read the journal %s: %w", name, err)
 	}
-	alone, err := locks(state).Alone(treeLock(string(j.Dir)))
+	alone, err := locks(state).Hold(treeLock(string(j.Dir)))
 	if err != nil {
 		return nil, err
 	}

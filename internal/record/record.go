@@ -45,6 +45,8 @@ type Tasks interface {
 	// for the files that the agent reads. It returns "" if the task may not be answered
 	// from the cache.
 	CacheKey(ctx context.Context, t task.Task) string
+	// Left says, for a person, what is left of an execution of a task that did not end or was interrupted.
+	Left(executionID string, t task.Task) []string
 }
 
 // Record keeps what one process does: it writes the ledger and the job log, and answers

@@ -57,6 +57,10 @@ func (r *room) newID() string {
 
 func (r *room) ModelOf(task.Task) string { return "m" }
 
+func (r *room) Left(executionID string, _ task.Task) []string {
+	return []string{"left of " + executionID}
+}
+
 func (r *room) CacheKey(_ context.Context, t task.Task) string { return "cache of " + t.Text }
 
 // Read comes to the content of a file.

@@ -157,7 +157,9 @@ func (r *Record) settled(past ledger.Earlier, t task.Task) (task.Result, bool) {
 		if t.Idempotent {
 			return task.Result{}, false
 		}
-		return stopped(t), true
+		res = stopped(t)
+		res.Warnings = r.cfg.Tasks.Left(past.Result.ExecutionID, t)
+		return res, true
 	case past.Ended && res.Status.Conclusive():
 		res.ID = t.ID
 		missing(&res)

@@ -82,8 +82,10 @@ func (h *handle) Settle(r *task.Result, f func(changed []string)) {
 	h.queue(func() { f(h.changed.Take()) })
 }
 
-// Await runs wait, in which the agent that Settle is called for waits for other jobs. They can use its lease.
+// Await runs wait, in which the agent that Settle is called for waits until it may join its changes. Other jobs can use
+// its lease.
 func (h *handle) Await(wait func()) {
+	h.s.jobs.Ready(h.job.ExecutionID)
 	h.exec.lease.Lend()
 	defer h.exec.lease.Resume(h.exec.ctx) // fails only when the agent is being ended
 	wait()

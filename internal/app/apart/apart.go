@@ -19,8 +19,9 @@
 // Files that git ignores are not joined, nor are files that programs obey and a command wrote, see package box: the
 // result has a warning about them.
 //
-// A task is recorded as completed after its patch was joined. So if the process is killed, a task that waits to be
-// joined runs again. Nothing of it is in the tree.
+// A task is recorded as completed after its patch was joined. What it writes in its copy is no side effect before that,
+// so it runs again if the process is killed. What a command does is one, because it may reach the network: such a task
+// does not run again. So its patch is kept in a file while it waits to be joined, and [Left] finds it.
 package apart
 
 import (
@@ -37,6 +38,7 @@ import (
 	"qq/internal/sandbox"
 	"qq/pkg/agents"
 	"qq/pkg/proc"
+	"qq/pkg/supervisor/changes"
 	"qq/pkg/task"
 )
 
@@ -87,14 +89,17 @@ type place struct {
 	*isolate.Copy
 	tree *isolate.Tree
 	dir  string   // the real path of the working directory of the isolated task, in the tree
-	ids  []string // of the jobs in the copy
+	ids  []string // of the jobs in the copy, first that of the isolated task
+	jobs map[string]*contained
+	// joined says that what the task changed may be in the tree.
+	joined bool
+	// bounds are what targets let that task change, see [Trees.Bind].
+	bounds changes.Bounds
 }
 
 // New returns the trees of a run, or nil if no task is isolated. It removes what killed runs left of theirs.
 func New(cfg Config) *Trees {
-	t := &Trees{Config: cfg, trees: map[string]*isolate.Tree{}, places: map[string]*place{}}
-	t.isolate = isolate.Config{Dir: cfg.Dir, State: filepath.Join(cfg.Home, "copies"), Patches: cfg.Outputs,
-		Host: cfg.Host, Exe: cfg.Exe, Env: cfg.Env}
+	t := open(cfg)
 	kept, err := isolate.Sweep(t.isolate.State, cfg.Outputs)
 	if err != nil {
 		cfg.Person.Say("warning: clear up after a run that was killed: %v", err)
@@ -108,6 +113,39 @@ func New(cfg Config) *Trees {
 	}
 	return t
 }
+
+func open(cfg Config) *Trees {
+	t := &Trees{Config: cfg, trees: map[string]*isolate.Tree{}, places: map[string]*place{}}
+	t.isolate = isolate.Config{Dir: cfg.Dir, State: filepath.Join(cfg.Home, copies), Patches: cfg.Outputs,
+		Host: cfg.Host, Exe: cfg.Exe, Env: cfg.Env}
+	return t
+}
+
+// Left says what the execution of a task in a copy has left that was killed or interrupted. dir is the working
+// directory of the run, and workingDir that of the task. home and outputs are folders of [Config].
+func Left(home, outputs, dir, workingDir, executionID string) (all []string) {
+	if executionID == "" {
+		return nil
+	}
+	if filepath.IsAbs(workingDir) && !sandbox.Within(workingDir, dir) {
+		dir = workingDir
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	patches, _ := filepath.Glob(filepath.Join(outputs, executionID+"-*.patch"))
+	for _, file := range patches {
+		all = append(all, "what it had changed, if it is not in the folder: "+isolate.Apply(dir, file))
+	}
+	folders, _ := filepath.Glob(filepath.Join(home, copies, executionID+"-*"))
+	for _, folder := range folders {
+		all = append(all, "what it had changed is kept in the folder "+folder)
+	}
+	return all
+}
+
+// copies is the folder for copies in that of qq.
+const copies = "copies"
 
 // Isolates reports whether job works in a copy, because its agent can change files.
 func (t *Trees) Isolates(job task.Job) bool {
@@ -130,14 +168,14 @@ func (t *Trees) tree(dir string) (*isolate.Tree, error) {
 	if cfg.Dir = real; !sandbox.Within(dir, real) {
 		cfg.Dir = dir
 	}
-	if open := t.trees[cfg.Dir]; open != nil {
-		return open, nil
+	if tree := t.trees[cfg.Dir]; tree != nil {
+		return tree, nil
 	}
-	open, err := isolate.Open(cfg)
+	tree, err := isolate.Open(cfg)
 	if err == nil {
-		t.trees[cfg.Dir] = open
+		t.trees[cfg.Dir] = tree
 	}
-	return open, err
+	return tree, err
 }
 
 const hint = "leave --isolate out (QQ_ISOLATE) to let tasks write in the folder itself"
@@ -163,7 +201,7 @@ func (t *Trees) copy(ctx context.Context, id, dir string) (*place, error) {
 	if why := t.unfit(c, real); why != nil {
 		return nil, refused(errors.Join(why, c.Remove()))
 	}
-	return &place{Copy: c, tree: tree, dir: real}, nil
+	return &place{Copy: c, tree: tree, dir: real, jobs: map[string]*contained{}}, nil
 }
 
 // unfit returns why a task whose working directory is dir may not work in a worktree. That has another path than the
@@ -201,10 +239,23 @@ func (t *Trees) Try(ctx context.Context) error {
 		return nil
 	}
 	p, err := t.copy(ctx, "try-"+task.NewID(), t.Dir)
+	if e, ok := errors.AsType[*task.Error](err); ok && e.Status == task.Refused {
+		e.Status = task.Misused // nothing was started
+	}
 	if err != nil {
 		return err
 	}
 	return p.Remove()
+}
+
+// Lead says that the agent of a prompt works in the folder itself, if it can change files; "" means that it cannot, or
+// that no copies were asked for.
+func (t *Trees) Lead(agent string) string {
+	if !t.Isolates(task.Job{Task: task.Task{Agent: agent}}) {
+		return ""
+	}
+	return fmt.Sprintf("--isolate %s: %s works in the folder itself; only tasks that it hands out get copies", t.Mode,
+		agent)
 }
 
 // Place implements childproc.Placer: c starts in the copy of job, if it has one.
@@ -231,12 +282,14 @@ func (t *Trees) at(executionID string) *place {
 	return t.places[executionID]
 }
 
-// enter notes that a job works in a copy.
-func (t *Trees) enter(executionID string, p *place) {
+// enter notes that a job works in a copy, and returns its parent there.
+func (t *Trees) enter(executionID string, p *place, w worker) *contained {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.places[executionID] = p
 	p.ids = append(p.ids, executionID)
+	p.jobs[executionID] = &contained{worker: w}
+	return p.jobs[executionID]
 }
 
 // remove removes a copy. All jobs in it have ended. Nobody waits for that but Close, which removes what is left.

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"qq/internal/box"
 	"qq/internal/isolate"
@@ -28,16 +28,6 @@ type launcher struct {
 	next supervisor.Stager
 }
 
-// settler is a supervisor.Parent that knows when an agent and its descendants have ended.
-type settler interface {
-	// Settle ends what the agent started, says in its result r whether it reached a limit, and runs f. While f runs,
-	// others use the slot of the agent. changed are the files that its descendants said they changed, relative to its
-	// working directory.
-	Settle(r *task.Result, f func(changed []string))
-	// Await runs wait in f. Meanwhile others use the lease of the agent.
-	Await(wait func())
-}
-
 // Stage implements supervisor.Stager. A copy is made when the task starts, so that it has what others wrote until then.
 func (l launcher) Stage(job task.Job) supervisor.Staged {
 	if l.at(job.Parent) != nil || l.Isolates(job) {
@@ -52,11 +42,12 @@ func (l launcher) Stage(job task.Job) supervisor.Staged {
 
 // Launch implements supervisor.Launcher.
 func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
-	if in := l.at(job.Parent); in != nil {
-		l.enter(job.ExecutionID, in)
-		return l.next.Launch(ctx, l.moved(job, in), p)
+	w, ok := p.(worker)
+	if in := l.at(job.Parent); in != nil && ok {
+		r := l.next.Launch(ctx, l.moved(job, in), l.enter(job.ExecutionID, in, w))
+		l.inside(&r, in)
+		return r
 	}
-	s, ok := p.(settler)
 	isolated := ok && l.Isolates(job)
 	if l.batch != nil && job.BatchID != "" {
 		l.batch.begin(job.Index, isolated)
@@ -70,17 +61,29 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		r.Hindered = task.MachineFault(err)
 		return r
 	}
-	l.enter(job.ExecutionID, in)
-	r := l.next.Launch(ctx, l.moved(job, in), p)
-	if r.Hindered && !r.Effects { // it is launched again
+	in.Task = called(job)
+	r := l.next.Launch(ctx, l.moved(job, in), l.enter(job.ExecutionID, in, w))
+	if l.hindered(&r, in) { // it is launched again
 		l.remove(in)
 		return r
 	}
-	s.Settle(&r, func(changed []string) {
-		l.finish(ctx, &r, job, in, s, append(changed, r.ChangedFiles...))
+	w.Settle(&r, func(changed []string) {
+		l.finish(ctx, &r, job, in, w, append(changed, r.ChangedFiles...))
+		r.Effects = r.Effects && (in.joined || l.outside(in))
 		l.remove(in)
 	})
 	return r
+}
+
+// called returns what people call the task of a job.
+func called(job task.Job) string {
+	switch {
+	case job.ID != "":
+		return "task " + task.Shorten(job.ID, 60)
+	case job.BatchID != "":
+		return fmt.Sprintf("task %d", job.Index+1)
+	}
+	return "a task of " + job.Agent
 }
 
 // dir returns the working directory of a job, in the tree.
@@ -107,7 +110,7 @@ func (t *Trees) moved(job task.Job, in *place) task.Job {
 // finish joins what a task changed, or keeps it, and completes the result. said are the files that agents said they
 // changed, with their tools.
 func (l launcher) finish(
-	ctx context.Context, r *task.Result, job task.Job, in *place, s settler, said []string,
+	ctx context.Context, r *task.Result, job task.Job, in *place, w worker, said []string,
 ) {
 	r.ChangedFiles = nil
 	waits := ctx
@@ -124,13 +127,21 @@ func (l launcher) finish(
 		}
 		return path
 	}
+	r.Unsaid = nil // the patch has all that changed
 	warn(r, "not joined, because git ignores it", patch.Ignored, below, "")
 	warn(r, "not joined, because it is neither a file nor a folder", patch.Left, below, "")
 	if len(patch.Changes) == 0 {
 		return
 	}
 	if r.Status != task.Completed {
-		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed: "+keep(in, patch))
+		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed; "+keep(in, patch))
+		return
+	}
+	if err := confine(r, job, patch, in, below); err != nil {
+		fail(r, err, kept(in))
+		return
+	}
+	if r.Status != task.Completed {
 		return
 	}
 	if err := l.hold(r, patch, in, said, below); err != nil {
@@ -139,14 +150,24 @@ func (l launcher) finish(
 	}
 	if len(changes.Outside(job.Targets, files(patch, below))) > 0 || len(job.Targets) == 0 {
 		if l.batch != nil && job.BatchID != "" {
-			s.Await(func() { err = l.batch.wait(waits, job.Index) })
+			if !l.batch.due(job.Index) && l.outside(in) { // it would not run again if this process were killed now
+				if file, err := in.tree.Keep(patch); err == nil {
+					defer os.Remove(file)
+				}
+			}
+			w.Await(func() { err = l.batch.wait(waits, job.Index) })
 		}
 	}
 	if err != nil {
 		r.Stop(err)
-		r.Warnings = append(r.Warnings, "nothing was joined, because it was cancelled: "+keep(in, patch))
+		r.Warnings = append(r.Warnings, "nothing was joined, because it was cancelled; "+keep(in, patch))
 		return
 	}
+	if err := w.Effects(); err != nil { // the first one of the task
+		fail(r, err, keep(in, patch))
+		return
+	}
+	in.joined = true
 	out, err := in.tree.Join(ctx, patch)
 	if err != nil {
 		fail(r, err, keep(in, patch))
@@ -155,13 +176,13 @@ func (l launcher) finish(
 	conclude(r, out[0], in, below)
 }
 
-// keep keeps a patch that is not joined in a file, or the copy if that cannot be. It returns where.
+// keep keeps a patch that is not joined in a file, or the copy if that cannot be. It returns what to do with it.
 func keep(in *place, patch *isolate.Patch) string {
 	file, err := in.tree.Keep(patch)
 	if err != nil {
 		return kept(in)
 	}
-	return "what it changed is in " + file
+	return "to take what it changed: " + isolate.Apply(in.Tree(), file)
 }
 
 // kept keeps a copy of which there is no patch, and returns where.
@@ -214,9 +235,8 @@ func conclude(r *task.Result, out isolate.Outcome, in *place, below func(string)
 	if more := len(out.Conflicts) - 1; more > 0 {
 		problem += fmt.Sprintf(" (and %d more conflicts)", more)
 	}
-	r.End(task.Conflict, fmt.Sprintf("%s; its changes are kept in %s\nhint: run the task again, or take what fits: "+
-		"git -C %s apply --reject %s",
-		problem, out.File, quoted(in.Tree()), quoted(out.File)))
+	r.End(task.Conflict, fmt.Sprintf("%s; to take what fits: %s\nhint: run the task again, or take what fits of it",
+		problem, isolate.Apply(in.Tree(), out.File)))
 }
 
 // fail ends a completed task whose changes could not be joined.
@@ -244,17 +264,9 @@ func warn(r *task.Result, what string, all []string, below func(string) string, 
 // files are the paths in a patch without folders.
 func files(p *isolate.Patch, below func(string) string) (all []string) {
 	for _, c := range p.Changes {
-		if !c.New.Mode.IsDir() && !(c.Base.Mode.IsDir() && c.New.Mode == 0) {
+		if !c.New.Mode.IsDir() && !(c.Base.Mode.IsDir() && c.New.None()) {
 			all = append(all, below(c.Path))
 		}
 	}
 	return all
-}
-
-// quoted returns a path for a shell.
-func quoted(path string) string {
-	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") == "" {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

@@ -63,6 +63,13 @@ func (o *order) wait(ctx context.Context, index int) error {
 	return nil
 }
 
+// due reports whether it is the turn of the task at index.
+func (o *order) due(index int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.first(index)
+}
+
 func (o *order) first(index int) bool {
 	if !o.planned {
 		return o.lowest >= index

@@ -29,11 +29,16 @@ func (t *Trees) Change(s *agent.Setup, executionID string) {
 
 // Box changes the box for the commands of the agent that works under an execution id, if that is in a copy.
 func (t *Trees) Box(cfg *box.Config, executionID string) {
-	switch p := t.at(executionID); {
-	case p == nil:
-	case p.Mode == isolate.Worktree:
+	p := t.at(executionID)
+	if p == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	cfg.Witness = p.jobs[executionID]
+	if p.Mode == isolate.Worktree {
 		cfg.Writable = p.beside(cfg.Writable)
-	default:
+	} else {
 		cfg.Overlay = &box.Overlay{File: p.File(), Dir: p.Tree()}
 	}
 }

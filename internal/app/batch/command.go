@@ -259,7 +259,8 @@ func (b *batchRun) run(c *cli.Context) error {
 		return err
 	}
 	b.o.agent = cmp.Or(b.o.agent, cfg.Agent)
-	b.planned.Rules = planned.Rules{Mode: access.Mode(cfg.Plan), Phases: c.Bool("phases")}
+	b.planned.Rules = planned.Rules{Mode: access.Mode(cfg.Plan), Phases: c.Bool("phases"), Copies: cfg.Isolate,
+		DryRun: c.Bool("dry-run")}
 	if b.planned.Imports, err = b.scan(c, dir); err != nil {
 		return err
 	}
@@ -287,6 +288,9 @@ func (b *batchRun) run(c *cli.Context) error {
 	defer b.spool.Close()
 	if line := b.planned.Unplanned(); line != "" {
 		b.Note("%s", line)
+	}
+	if line := b.planned.Unbound(); needs.Strict && line != "" {
+		b.Say("%s", line)
 	}
 	if err := b.planned.Arrange(b.tasks(), b.o.format); err != nil {
 		return err

@@ -250,6 +250,8 @@ func TestProgress(t *testing.T) {
 			{ExecutionID: "3", State: task.Running, Started: time.Now(), Task: "it is tried again later"},
 			{ExecutionID: "4", State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child",
 				ParentExecutionID: "2", Slot: true},
+			{ExecutionID: "5", State: task.Waiting, Started: time.Now().Add(-time.Hour), Task: "it is done",
+				Ready: true},
 			{State: task.Queued, Task: "the next"},
 		}}
 		p := StartProgress(out, false, Tasks{Total: 10}, w, nil)
@@ -267,7 +269,7 @@ func TestProgress(t *testing.T) {
 		time.Sleep(reportEvery)
 		synctest.Wait()
 		p.Stop()
-		const head = "qq: 5/10 done, 1 cancelled, 2 at work, 1 waiting · "
+		const head = "qq: 5/10 done, 1 cancelled, 2 at work, 1 waiting, 1 to join · "
 		assert.Equal(t, head+"30 s, 2.0/min, 2m 30s left · oldest: 1m 30s the first\n"+
 			head+"1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
 			shown(), "what was known says nothing of the rest")

@@ -154,7 +154,8 @@ type standing struct {
 	worked              int           // of done, those that ended by themselves now, not earlier and not in the cache
 	atWork              int           // tasks that have a slot, or whose children have one
 	waiting             int           // tasks that have started and have none, such as between two attempts
-	age                 time.Duration // of the oldest of them
+	ready               int           // tasks that have ended their work, and wait until it is joined
+	age                 time.Duration // of the oldest of the others
 	oldest              string        // its text
 	wait                time.Duration // for the model server
 	elapsed             time.Duration
@@ -174,9 +175,13 @@ func (s *standing) look(list []jobs.Job, now time.Time) {
 		if j.ParentExecutionID != "" || j.State == task.Queued {
 			continue
 		}
-		if busy[j.ExecutionID] {
+		switch {
+		case busy[j.ExecutionID]:
 			s.atWork++
-		} else {
+		case j.Ready:
+			s.ready++
+			continue
+		default:
 			s.waiting++
 		}
 		if age := now.Sub(j.Started); age > s.age {
@@ -187,7 +192,7 @@ func (s *standing) look(list []jobs.Job, now time.Time) {
 
 // rest returns how many tasks have not started and may start.
 func (s *standing) rest() int {
-	return max(s.total-s.done-s.skipped-s.notStarted-s.atWork-s.waiting, 0)
+	return max(s.total-s.done-s.skipped-s.notStarted-s.atWork-s.waiting-s.ready, 0)
 }
 
 // line returns the text of the progress line in at most that many columns.
@@ -204,6 +209,12 @@ func (s *standing) line(columns int) string {
 	}
 	if s.atWork+s.waiting > 0 {
 		atWork = counts(s.atWork, s.waiting, "waiting")
+	}
+	if s.ready > 0 {
+		if atWork != "" {
+			atWork += ", "
+		}
+		atWork += fmt.Sprintf("%d to join", s.ready)
 	}
 	rankWork, rankOldest := 5, 3 // ranks
 	if s.held > 0 && !s.stopping {

@@ -127,7 +127,7 @@ const maxHead = 72
 var oneLine = strings.NewReplacer("\t", " ", "\r", " ", "\n", " ")
 
 // maxReason is how many characters of an error the line of a failed task has.
-const maxReason = 300
+const maxReason = 600
 
 // failure returns the line of a failed task.
 func failure(res task.Result) string {

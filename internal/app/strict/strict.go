@@ -2,12 +2,14 @@
 // it starts, may change only what they cover. The tools refuse the rest in the process of the agent (package approval),
 // and the sandbox of commands does (package box): a command can write to files that are there and to what is in
 // folders. It cannot make or replace a file that is a target itself, because that changes the folder; the tools can.
+// In a copy of the tree, commands can write everywhere, and the join leaves the rest out (package apart).
 package strict
 
 import (
 	"path/filepath"
 	"sync"
 
+	"qq/pkg/agents"
 	"qq/pkg/supervisor/changes"
 	"qq/pkg/task"
 )
@@ -38,6 +40,14 @@ func (t *Tasks) Start(job task.Job, dir string) changes.Bounds {
 		t.all.Store(job.ExecutionID, own)
 	}
 	return own.Bounds
+}
+
+// Unbound says that the task of a prompt is not kept to targets, because it has none; "" if its agent changes nothing.
+func Unbound(def agents.Agent, readOnly bool) string {
+	if readOnly || !def.Changes() {
+		return ""
+	}
+	return "--strict-targets does nothing for the prompt itself: only tasks that its agent hands on can have targets"
 }
 
 // End says that the task with an execution id has ended.

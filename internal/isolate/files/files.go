@@ -23,26 +23,25 @@ type State struct {
 	Sum  string      // of the content of a file; of a link: its target
 }
 
-// PlainMode returns the type and permissions in a mode. Those of a file let its owner read it, so that no mode is 0; a
-// link has none.
+// PlainMode returns the type and permissions in a mode. A link has no permissions.
 func PlainMode(mode fs.FileMode) fs.FileMode {
-	switch {
-	case mode.IsRegular():
-		return mode.Perm() | 0o400
-	case mode.Type() == fs.ModeSymlink:
+	if mode.Type() == fs.ModeSymlink {
 		return fs.ModeSymlink
 	}
 	return mode.Type() | mode.Perm()
 }
 
 // None reports whether there is no file.
-func (s State) None() bool { return s.Mode == 0 }
+func (s State) None() bool { return s == State{} }
 
 // File reports whether it is a regular file.
-func (s State) File() bool { return s.Mode != 0 && s.Mode.IsRegular() }
+func (s State) File() bool { return s.Mode.IsRegular() && !s.None() }
+
+// unreadable is the sum of a file that its owner may not read.
+const unreadable = "unreadable"
 
 // Look returns the state of the file name. A name below something that is no folder is no file, also below a link. own
-// says that the file is in a copy: then it is made readable if it is not.
+// says that the file is in a copy: then it is made readable if it is not, and the state has the permissions before.
 func Look(root *os.Root, name string, own bool) (State, fs.FileInfo, error) {
 	if !folders(root, path.Dir(name)) {
 		return State{}, nil, nil
@@ -60,7 +59,12 @@ func Look(root *os.Root, name string, own bool) (State, fs.FileInfo, error) {
 		s.Sum, err = root.Readlink(name)
 	case info.Mode().IsRegular():
 		var f *os.File
-		if f, err = Open(root, name, own); err != nil {
+		f, err = Open(root, name, own)
+		if errors.Is(err, fs.ErrPermission) && !own {
+			s.Sum = unreadable
+			return s, info, nil
+		}
+		if err != nil {
 			return s, info, err
 		}
 		defer f.Close()
@@ -108,12 +112,16 @@ func List(root *os.Root, dir string, own bool) ([]string, error) {
 	return names, err
 }
 
-// Content returns the content of a file or the target of a link, but not of a large file.
+// Content returns the content of a file or the target of a link. It is not whole if the file is large, or may not be
+// read.
 func Content(root *os.Root, name string, s State, limit int64) (data []byte, whole bool, err error) {
 	if s.Mode.Type() == fs.ModeSymlink {
 		return []byte(s.Sum), true, nil
 	}
 	f, err := Open(root, name, false)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, false, nil
+	}
 	if err != nil {
 		return nil, false, err
 	}

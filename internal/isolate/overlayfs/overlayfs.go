@@ -1,4 +1,5 @@
-// Package overlayfs knows what the kernel shows of overlays, and receives one that another process mounted.
+// Package overlayfs mounts overlays, in this process or with the help of another one, and knows what the kernel shows
+// of them.
 package overlayfs
 
 import (

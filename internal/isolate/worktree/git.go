@@ -39,36 +39,47 @@ type Repository struct {
 	host   *proc.Host
 }
 
+// Top returns the top folder of the repository in which a folder is, an absolute path without links, or "".
+func Top(folder string) string {
+	for at := folder; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, ".git")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return ""
+		}
+	}
+}
+
 // Find returns the repository of a folder, an absolute path without links. git is looked up in the PATH of env.
 func Find(folder string, host *proc.Host, env []string) (*Repository, error) {
-	for at := folder; ; at = filepath.Dir(at) {
-		link := filepath.Join(at, ".git")
-		info, err := os.Stat(link)
-		if err != nil {
-			if at == filepath.Dir(at) {
-				return nil, errors.New("the folder belongs to no repository of git")
-			}
-			continue
-		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-			return nil, fmt.Errorf("%s belongs to another user", link)
-		}
-		r := &Repository{Top: at, host: host}
-		dir, ok := gitconfig.Folder(link, link)
-		if info.IsDir() {
-			dir, ok = link, true
-		}
-		if r.dir, r.Common = dir, dir; !ok {
-			return nil, fmt.Errorf("%s cannot be read", link)
-		}
-		if text, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
-			r.Common = strings.TrimRight(string(text), "\r\n")
-			if !filepath.IsAbs(r.Common) {
-				r.Common = filepath.Join(dir, r.Common)
-			}
-		}
-		return r, r.find(env)
+	at := Top(folder)
+	if at == "" {
+		return nil, errors.New("the folder belongs to no repository of git")
 	}
+	link := filepath.Join(at, ".git")
+	info, err := os.Stat(link)
+	if err != nil {
+		return nil, err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return nil, fmt.Errorf("%s belongs to another user", link)
+	}
+	r := &Repository{Top: at, host: host}
+	dir, ok := gitconfig.Folder(link, link)
+	if info.IsDir() {
+		dir, ok = link, true
+	}
+	if r.dir, r.Common = dir, dir; !ok {
+		return nil, fmt.Errorf("%s cannot be read", link)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
+		r.Common = strings.TrimRight(string(text), "\r\n")
+		if !filepath.IsAbs(r.Common) {
+			r.Common = filepath.Join(dir, r.Common)
+		}
+	}
+	return r, r.find(env)
 }
 
 // find finds git, and cleans the environment for it.

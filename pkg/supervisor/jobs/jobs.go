@@ -28,6 +28,8 @@ type Job struct {
 	Attempt           int         `json:"attempt"`          // counts from 1; 0 while it is queued
 	// Slot says that it has a slot now. It lends it while it waits for children, a person or its next attempt.
 	Slot bool `json:"-"`
+	// Ready says that it has ended its work, and waits until its changes are joined.
+	Ready bool `json:"-"`
 }
 
 // Slot is the slot of a job that has started.
@@ -102,9 +104,18 @@ func (t *Table) Attempt(id string, n int, slot Slot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.byID[id]; e != nil {
-		if e.Attempt, e.slot = n, slot; n == 1 {
+		if e.Attempt, e.slot, e.Ready = n, slot, false; n == 1 {
 			e.State, e.Started = task.Running, time.Now()
 		}
+	}
+}
+
+// Ready says that the job has ended its work, and waits until its changes are joined.
+func (t *Table) Ready(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.byID[id]; e != nil {
+		e.Ready = true
 	}
 }
 

@@ -2,6 +2,7 @@ package planned
 
 import (
 	"encoding/json"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -60,6 +61,19 @@ func (b *Batch) See(t task.Task) {
 // Unplanned says that tasks run at once that can write, though nobody knows what they touch; "" means that there are
 // none, or that a person has chosen that.
 func (b *Batch) Unplanned() string { return b.unplanned(b.survey) }
+
+// Unbound says that --strict-targets does nothing for tasks that can write and have no targets; "" means that there are
+// none.
+func (b *Batch) Unbound() string {
+	switch s := b.survey; {
+	case s.unbound == 0:
+		return ""
+	case s.targets:
+		return fmt.Sprintf("--strict-targets does nothing for %d of %d tasks: they have no targets", s.unbound,
+			s.tasks)
+	}
+	return "--strict-targets does nothing: no task has targets"
+}
 
 // Arrange makes the plan. If nothing asks for one, it does nothing.
 func (b *Batch) Arrange(tasks iter.Seq2[task.Task, error], format string) (err error) {

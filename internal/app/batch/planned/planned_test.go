@@ -101,6 +101,18 @@ func TestWhenABatchIsPlanned(t *testing.T) {
 	assert.Empty(t, arranged(t, Rules{}, writer, readOnly).Unplanned())
 }
 
+// TestUnbound: --strict-targets does nothing for a task that can write and has no targets.
+func TestUnbound(t *testing.T) {
+	bound := task.Task{Agent: "coder", Text: "x", Targets: []string{"a"}}
+	free := task.Task{Agent: "coder", Text: "x"}
+	reader := task.Task{Agent: "explorer", Text: "x"}
+	unbound := func(tasks ...task.Task) string { return arranged(t, Rules{}, tasks...).Unbound() }
+	assert.Empty(t, unbound(bound, reader))
+	assert.Equal(t, "--strict-targets does nothing: no task has targets", unbound(free, reader))
+	assert.Equal(t, "--strict-targets does nothing for 1 of 3 tasks: they have no targets",
+		unbound(free, bound, reader))
+}
+
 func TestMistakes(t *testing.T) {
 	a := task.Task{Text: "x", ID: "a"}
 	for want, tasks := range map[string][]task.Task{
