@@ -71,7 +71,7 @@ func shape(text string) string {
 func TestText(t *testing.T) {
 	done := task.Task{}.Ended(task.Completed, "")
 	done.Output = "a\nb"
-	failed := task.Task{}.Ended(task.Failed, strings.Repeat("long ", 100)+"\n")
+	failed := task.Task{}.Ended(task.Failed, strings.Repeat("long ", 200)+"\n")
 	idle := task.Task{}.Ended(task.Idle, "silent")
 	unstarted := task.Task{}.Ended(task.Cancelled, "not started: stopped")
 	all := func(change func(*Results)) string {
@@ -84,7 +84,7 @@ func TestText(t *testing.T) {
 		}
 		return b.String()
 	}
-	cut := strings.TrimSpace(strings.Repeat("long ", 60))[:297] + "..."
+	cut := strings.TrimSpace(strings.Repeat("long ", 120))[:597] + "..."
 	assert.Equal(t, "a\nb\n[task 2 failed: "+cut+"]\n[task 3 failed: idle: silent]\n"+
 		"[task 4 not started: stopped]\n", all(func(*Results) {}))
 	assert.Equal(t, "x.md\ta\nx.md\tb\ntwo  lines\t[task 2 failed: "+cut+"]\n"+
@@ -94,12 +94,23 @@ func TestText(t *testing.T) {
 		"[task 3 failed: idle: silent]\n", all(func(r *Results) { r.Heads, r.Terminal = true, true }))
 }
 
-// TestFailure: what a signal ended has not failed, and nothing is said twice.
+// TestFailure: what a signal ended has not failed, and nothing is said twice. An answer is incomplete only if it broke
+// off.
 func TestFailure(t *testing.T) {
+	with := func(id string, s task.Status, why string) task.Result {
+		r := task.Task{ID: id}.Ended(s, why)
+		r.Output = "done"
+		return r
+	}
+	named := task.Task{ID: "b"}
 	for want, r := range map[string]task.Result{
 		"[task 1 terminated]\n":             task.Task{}.Ended(task.Terminated, "terminated"),
 		"[task 1 interrupted: by Ctrl-C]\n": task.Task{}.Ended(task.Interrupted, "by Ctrl-C"),
 		"[task 1 failed: timeout]\n":        task.Task{}.Ended(task.Timeout, "timeout"),
+		"[task 1 \"a\" failed: idle: silent; the answer above is incomplete]\n": with("a", task.Idle, "silent"),
+		"[task 1 check_failed: it broke]\n":                                     with("", task.CheckFailed, "it broke"),
+		"[task 1 conflict: lines]\n":                                            with("", task.Conflict, "lines"),
+		"[task 1 \"b\" skipped: needs a]\n":                                     named.Ended(task.Skipped, "needs a"),
 	} {
 		assert.Equal(t, want, failure(r))
 	}
