@@ -2,17 +2,21 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/record/ledger/alive"
 	"qq/internal/standin"
 	"qq/pkg/task"
 )
@@ -209,6 +213,31 @@ func TestApartApply(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestApartSweptAtTheEnd: when a qq is killed, a process that it was starting can hold the locks of its folders for a
+// moment longer. If the next qq begins before that, it removes the folders at its end.
+func TestApartSweptAtTheEnd(t *testing.T) {
+	id := task.NewID()
+	var release func()
+	w, _ := newServedWorld(t, standin.Reply(func(standin.Prompt) string {
+		release()
+		return "done"
+	}))
+	copies, run := filepath.Join(w.home, "qq/copies"), filepath.Join(w.home, "qq/run/1-1")
+	require.NoError(t, os.MkdirAll(filepath.Join(copies, id, "some"), 0o700))
+	require.NoError(t, os.MkdirAll(run, 0o700))
+	lock, err := alive.Dir{Path: copies}.Hold(id)
+	require.NoError(t, err)
+	file, err := os.Create(filepath.Join(run, "lock"))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
+	release = sync.OnceFunc(func() { _ = errors.Join(lock.Release(), file.Close()) })
+	w.file("tasks.txt", "Do it\n")
+	e := w.run("batch", "--isolate", "overlay", "--no-bar", "tasks.txt")
+	assert.Zero(t, e.code, e.errors)
+	w.noCopies()
+	assert.NoDirExists(t, run)
 }
 
 // TestApartDelegated: what an agent delegates gets a copy of its own, and what that one delegates works in the copy.
