@@ -352,7 +352,7 @@ func TestApartRefused(t *testing.T) {
 		assert.Equal(t, before, w.sh("stat -c '%n %y %z' . a"))
 		w.noCopies()
 	}
-	refused("the folder belongs to no repository of git", "try --isolate auto: an overlay of this folder can be mounted")
+	refused("the folder belongs to no repository of git", "hint: try --isolate auto: an overlay of this folder can be ")
 	e := w.run("batch", "-a", "coder", "--isolate", "everywhere", "--no-bar", file)
 	assert.Equal(t, 2, e.code)
 	assert.Contains(t, e.errors, "auto")
@@ -456,7 +456,7 @@ func TestStrictCopies(t *testing.T) {
 			assert.Contains(t, r[1].Output+r[1].Err(), "a.txt b.txt out/")
 			assert.Equal(t, task.CheckFailed, r[2].Status, "the check was of something else")
 			assert.Contains(t, r[2].Err(), "nothing was joined: the check ran with changes outside of the targets "+
-				"(--strict-targets): src/c.txt; what it changed is in ")
+				"(--strict-targets): src/c.txt; to take what it changed: git ")
 			assert.Equal(t, task.Completed, r[3].Status, r[3].Err())
 			assert.Equal(t, "B\ndirty\nd\n", w.sh("cat src/b.txt d/d; test ! -e src/c.txt"))
 		})
