@@ -2,17 +2,21 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/record/ledger/alive"
 	"qq/internal/standin"
 	"qq/pkg/task"
 )
@@ -211,6 +215,31 @@ func TestApartApply(t *testing.T) {
 	}
 }
 
+// TestApartSweptAtTheEnd: when a qq is killed, a process that it was starting can hold the locks of its folders for a
+// moment longer. If the next qq begins before that, it removes the folders at its end.
+func TestApartSweptAtTheEnd(t *testing.T) {
+	id := task.NewID()
+	var release func()
+	w, _ := newServedWorld(t, standin.Reply(func(standin.Prompt) string {
+		release()
+		return "done"
+	}))
+	copies, run := filepath.Join(w.home, "qq/copies"), filepath.Join(w.home, "qq/run/1-1")
+	require.NoError(t, os.MkdirAll(filepath.Join(copies, id, "some"), 0o700))
+	require.NoError(t, os.MkdirAll(run, 0o700))
+	lock, err := alive.Dir{Path: copies}.Hold(id)
+	require.NoError(t, err)
+	file, err := os.Create(filepath.Join(run, "lock"))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
+	release = sync.OnceFunc(func() { _ = errors.Join(lock.Release(), file.Close()) })
+	w.file("tasks.txt", "Do it\n")
+	e := w.run("batch", "--isolate", "overlay", "--no-bar", "tasks.txt")
+	assert.Zero(t, e.code, e.errors)
+	w.noCopies()
+	assert.NoDirExists(t, run)
+}
+
 // TestApartDelegated: what an agent delegates gets a copy of its own, and what that one delegates works in the copy.
 // The agent that a person started sees what was joined when it has the answer.
 func TestApartDelegated(t *testing.T) {
@@ -323,7 +352,7 @@ func TestApartRefused(t *testing.T) {
 		assert.Equal(t, before, w.sh("stat -c '%n %y %z' . a"))
 		w.noCopies()
 	}
-	refused("the folder belongs to no repository of git", "try --isolate auto: an overlay of this folder can be mounted")
+	refused("the folder belongs to no repository of git", "hint: try --isolate auto: an overlay of this folder can be ")
 	e := w.run("batch", "-a", "coder", "--isolate", "everywhere", "--no-bar", file)
 	assert.Equal(t, 2, e.code)
 	assert.Contains(t, e.errors, "auto")
@@ -427,7 +456,7 @@ func TestStrictCopies(t *testing.T) {
 			assert.Contains(t, r[1].Output+r[1].Err(), "a.txt b.txt out/")
 			assert.Equal(t, task.CheckFailed, r[2].Status, "the check was of something else")
 			assert.Contains(t, r[2].Err(), "nothing was joined: the check ran with changes outside of the targets "+
-				"(--strict-targets): src/c.txt; what it changed is in ")
+				"(--strict-targets): src/c.txt; to take what it changed: git ")
 			assert.Equal(t, task.Completed, r[3].Status, r[3].Err())
 			assert.Equal(t, "B\ndirty\nd\n", w.sh("cat src/b.txt d/d; test ! -e src/c.txt"))
 		})

@@ -155,10 +155,10 @@ func TestRoster(t *testing.T) {
 		return texts
 	}
 	const all = "analyzer: Judges code or documents\ncoder: Writes and changes files\n" +
-		"database: Works on database schemas\ndefault: General agent\nexecutor: Runs commands in a shell\n" +
-		"explorer: Finds where something is\nplanner: Splits a large change into tasks\n" +
+		"database: Works with databases\ndefault: General agent\nexecutor: Runs shell commands\n" +
+		"explorer: Finds where something is\nplanner: Leads large changes\n" +
 		"researcher: Finds facts in files or online\n" +
-		"security: Looks for vulnerabilities\nsummarizer: Summarises one text or file\n" +
+		"security: Finds vulnerabilities\nsummarizer: Summarises one text or file\n" +
 		"worker: Does what fits no specialist"
 	assert.Equal(t, []string{all}, texts("hello"))
 	assert.Equal(t, []string{all, all, all, all}, texts("[[top]]"), "root, its child coder, and both again")

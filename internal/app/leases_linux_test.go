@@ -73,24 +73,26 @@ func (e ended) results(t *testing.T) (all []task.Result) {
 	return all
 }
 
-// Ten writers on five files with a cap of ten: five at once, and both edits are in every file. Without targets, and
-// with --plan off, all are at work at once; with --plan strict one by one.
+// Ten writers on five files with a cap of ten: five at once, in the time of the longest chain, and both edits are in
+// every file. Without targets, and with --plan off, all are at work at once. Each writer waits at a barrier until as
+// many are at work as can be, so no fewer are at once, however slow the machine is; the log shows that no more are.
 func TestWritersOfOneFileTakeTurns(t *testing.T) {
 	for _, row := range []struct {
 		plan    string
 		targets bool
-		peak    func(int) bool
-	}{
-		{"auto", true, func(n int) bool { return n == 4 || n == 5 }},
-		{"strict", true, func(n int) bool { return n == 4 || n == 5 }},
-		{"off", true, func(n int) bool { return n > 5 }},
-		{"auto", false, func(n int) bool { return n > 5 }},
-	} {
+		peak    int
+	}{{"auto", true, 5}, {"strict", true, 5}, {"off", true, 10}, {"auto", false, 10}} {
 		w, _ := newServedWorld(t, obedient)
 		var all []task.Task
 		for i := range 10 {
 			file := fmt.Sprintf("f%d", i%5)
-			one := task.Task{Text: work(fmt.Sprint("w", i), "0.5", file), Agent: "executor"}
+			// The first ones wait for each other, and so do those after them. Then all have half a second in common.
+			barrier := fmt.Sprintf("barrier%d", i/row.peak)
+			name := fmt.Sprint("w", i)
+			one := task.Task{Agent: "executor", Text: called("run_pty_cmd", map[string]any{"command": fmt.Sprintf(
+				"echo begin %[1]s >> log; echo %[1]s >> %[2]s; for i in $(seq 1200); do "+
+					"[ $(wc -l < %[2]s) -ge %[3]d ] && break; sleep 0.05; done; sleep 0.5; echo %[1]s >> %[4]s; "+
+					"echo end %[1]s >> log", name, barrier, row.peak, file)})}
 			if row.targets {
 				one.Targets = []string{[]string{"", "./", "sub/../"}[i%3] + file}
 			}
@@ -101,7 +103,11 @@ func TestWritersOfOneFileTakeTurns(t *testing.T) {
 		e := w.run("batch", "--no-bar", "--auto-approve", "-j", "10", "--plan", row.plan, "tasks.jsonl")
 		assert.Zero(t, e.code, e.errors)
 		peak, together := w.busiest()
-		assert.True(t, row.peak(peak), "%s, targets %v: %d at once", row.plan, row.targets, peak)
+		assert.Equal(t, row.peak, peak, "%s, targets %v", row.plan, row.targets)
+		if row.peak == 5 { // the longest chain is two writers: all of the second five come after all of the first
+			assert.Equal(t, 5, strings.Count(w.content("barrier0"), "\n"))
+			assert.Equal(t, 5, strings.Count(w.content("barrier1"), "\n"))
+		}
 		for i := range 5 {
 			assert.ElementsMatch(t, []string{fmt.Sprint("w", i), fmt.Sprint("w", i+5)},
 				strings.Fields(w.content(fmt.Sprintf("f%d", i))))
@@ -150,6 +156,51 @@ func TestHeldApartAtAnyDepth(t *testing.T) {
 	for _, one := range []string{"grandchild", "background", "task"} {
 		for _, other := range []string{"grandchild", "background", "task"} {
 			assert.NotContains(t, together[one], other)
+		}
+	}
+}
+
+// meets is a command that says it is here and waits until another one is too. Then it writes whom it has met. After a
+// time it gives up.
+func meets(name, other string) string {
+	return fmt.Sprintf("touch %s.here; for i in $(seq 300); do if [ -e %s.here ]; then echo %s >> %s.met; break; fi; "+
+		"sleep 0.05; done", name, other, other, name)
+}
+
+// Two writers in the background with different targets are at work at once: each sees the other. With the same target,
+// or without one, they take turns.
+func TestWritersInTheBackground(t *testing.T) {
+	for _, row := range []struct {
+		one, other any
+		meet       bool
+	}{
+		{[]string{"x"}, "./y, z/*.go", true}, // as models write them
+		{`["x"]`, []string{"sub/../y"}, true},
+		{[]string{"x"}, "./x", false},
+		{[]string{"x"}, nil, false},
+	} {
+		w, _ := newServedWorld(t, standin.Reply(callTools))
+		require.NoError(t, os.Mkdir(filepath.Join(w.dir, "sub"), 0o700))
+		spawn := func(command string, targets any) string {
+			args, err := json.Marshal(map[string]any{"background": true, "targets": targets, "agent": "executor",
+				"instructions": commandTask(command)})
+			require.NoError(t, err)
+			return "spawn_agent " + string(args) + "\n"
+		}
+		one, other := meets("one", "other"), meets("other", "one")
+		if !row.meet {
+			one, other = "echo begin one >> log; sleep 1; echo end one >> log",
+				"echo begin other >> log; sleep 1; echo end other >> log"
+		}
+		e := w.run("-a", "worker", "--auto-approve", "-m", spawn(one, row.one)+spawn(other, row.other)+
+			"wait_children {}")
+		assert.Zero(t, e.code, e.errors)
+		if row.meet {
+			assert.Equal(t, "other\n", w.content("one.met"), "%v %v: %s", row.one, row.other, e.out)
+			assert.Equal(t, "one\n", w.content("other.met"), "%v %v: %s", row.one, row.other, e.out)
+		} else {
+			assert.Equal(t, "begin one\nend one\nbegin other\nend other\n", w.content("log"), "%v %v: %s", row.one,
+				row.other, e.out)
 		}
 	}
 }

@@ -30,7 +30,7 @@ const envelope = 260
 // budgets are the bytes of the first request of each agent, with all of its tools
 // and without the user's word. Four bytes count as a token.
 var budgets = map[string]int{
-	"default": 827 * 4, "summarizer": 350 * 4,
+	"default": 800 * 4, "summarizer": 350 * 4,
 	"explorer": 2900, "analyzer": 3050, "security": 3550, "executor": 3400,
 	"researcher": 4970, "database": 4800, "coder": 7080, "worker": 9630, "planner": 5000,
 }

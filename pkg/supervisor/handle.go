@@ -44,9 +44,8 @@ type handle struct {
 	tally      tally.Tally   // of the tasks that it hands on and waits for
 	phases     event.Phases  // what it does, for those who watch it
 	parts      ceiling.Parts // of documents that were summarized for it
+	repairs    ceiling.Repairs
 }
-
-var _ Parent = (*handle)(nil)
 
 // parallelTool is the tool whose calls are batches of their own in events.
 const parallelTool = "run_parallel_tasks"
@@ -130,6 +129,9 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 		return results
 	}
 	planned, err := h.plan(allowed)
+	if err == nil {
+		err = h.repairs.Take(h.agent, h.s.agents, allowed)
+	}
 	if err != nil {
 		return refuse(err) // and nobody is asked
 	}

@@ -100,18 +100,23 @@ type place struct {
 // New returns the trees of a run, or nil if no task is isolated. It removes what killed runs left of theirs.
 func New(cfg Config) *Trees {
 	t := open(cfg)
-	kept, err := isolate.Sweep(t.isolate.State, cfg.Outputs)
-	if err != nil {
-		cfg.Person.Say("warning: clear up after a run that was killed: %v", err)
-	}
-	if len(kept) > 0 {
-		cfg.Person.Say("warning: a run was killed while it wrote files that were changed since: its versions are %s",
-			strings.Join(kept, ", "))
-	}
+	t.sweep()
 	if cfg.Mode == Off {
 		return nil
 	}
 	return t
+}
+
+// sweep removes what killed runs left.
+func (t *Trees) sweep() {
+	kept, err := isolate.Sweep(t.isolate.State, t.Outputs)
+	if err != nil {
+		t.Person.Say("warning: clear up after a run that was killed: %v", err)
+	}
+	if len(kept) > 0 {
+		t.Person.Say("warning: a run was killed while it wrote files that were changed since: its versions are %s",
+			strings.Join(kept, ", "))
+	}
 }
 
 func open(cfg Config) *Trees {
@@ -302,7 +307,8 @@ func (t *Trees) remove(p *place) {
 	t.removing.Go(func() { _ = p.Remove() })
 }
 
-// Close removes all copies. No task runs any more.
+// Close removes all copies. No task runs any more. It also removes those of a killed run that could not go at the
+// start, because a process that it was starting had their lock.
 func (t *Trees) Close() error {
 	if t == nil {
 		return nil
@@ -315,6 +321,7 @@ func (t *Trees) Close() error {
 		err = errors.Join(err, tree.Close())
 	}
 	clear(t.trees)
+	t.sweep()
 	return err
 }
 

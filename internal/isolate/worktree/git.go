@@ -281,8 +281,8 @@ func (r *Repository) Add(ctx context.Context, folder string) (*Manifest, error) 
 	}
 	name := filepath.Base(folder)
 	own, beside := filepath.Join(r.Common, "worktrees", name), filepath.Join(r.Common, name+unlisted)
-	for _, dir := range []string{folder, filepath.Dir(own), beside} {
-		if err := os.Mkdir(dir, 0o755); err != nil && (dir != filepath.Dir(own) || !errors.Is(err, fs.ErrExist)) {
+	for _, dir := range []string{folder, beside} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return nil, err
 		}
 	}
@@ -296,7 +296,7 @@ func (r *Repository) Add(ctx context.Context, folder string) (*Manifest, error) 
 			return nil, err
 		}
 	}
-	if err := os.Rename(beside, own); err != nil {
+	if err := list(beside, own); err != nil {
 		return nil, err
 	}
 	if _, err := r.runIn(ctx, own, folder, nil, "read-tree", "HEAD"); err != nil {
@@ -307,6 +307,20 @@ func (r *Repository) Add(ctx context.Context, folder string) (*Manifest, error) 
 		return nil, err
 	}
 	return duplicate(ctx, r.Top, folder, names)
+}
+
+// list renames beside to own, and makes the folder of own. That one goes with the last worktree, which others may remove
+// between the two.
+func list(beside, own string) (err error) {
+	for range 1000 {
+		if err = os.Mkdir(filepath.Dir(own), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err = os.Rename(beside, own); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return err
 }
 
 // unlisted ends the name that the folder of git for a worktree has while it is made or removed.

@@ -40,15 +40,14 @@ func Tools(p Parent, roster Roster, agents func() []AgentInfo) tool.Set {
 	set := tool.Set{
 		tool.Function{Do: g.delegateTask, Intent: planned(oneTask), About: tool.Spec{
 			Name: "delegate_task", Effect: tool.Delegates,
-			Description: `Have another agent do one task. It sees only task and context. ` +
+			Description: `Give an agent one task. It sees only task and context. ` +
 				`Example: {"task":"Find where ports are set","agent":"explorer"}` + roster.String(),
 			Parameters: json.RawMessage(`{"type":"object","required":["task"],"properties":{` +
-				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
-				`"working_dir":{"type":"string"}}}`)}},
+				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"}}}`)}},
 		tool.Function{Do: g.runParallel, Intent: planned(decodeParallel), About: tool.Spec{
 			Name: "run_parallel_tasks", Effect: tool.Delegates,
-			Description: `Have tasks done at once, each as in delegate_task. needs: ids to wait for. ` +
-				`Example: {"tasks":[{"id":"a","task":"Fix a.go"},{"task":"Test it","needs":["a"]}]}`,
+			Description: `delegate_task for many at once, each after its needs. ` +
+				`Example: {"tasks":[{"id":"a","task":"Fix x"},{"task":"Test","needs":["a"]}]}`,
 			Parameters: json.RawMessage(`{"type":"object","required":["tasks"],"properties":{"tasks":{"type":"array",` +
 				`"items":{"type":"object","required":["task"],"properties":{"id":{"type":"string"},` +
 				`"task":{"type":"string"},"agent":{"type":"string"},` +
