@@ -12,6 +12,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/halt"
+	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/needs"
 	"qq/pkg/supervisor/order"
@@ -87,8 +88,8 @@ type batch struct {
 	from    *handle
 	byAgent bool
 	begun   time.Time
-	// expected are the tasks that were listed before they are accepted, in input order; of most batches none.
-	expected []expected
+	// expected are the tasks that were listed before they are accepted, in input order; nil for most batches.
+	expected *jobs.Expected
 	agenda   plan.Tasks
 	cancel   context.CancelCauseFunc
 	wake     chan struct{} // gets one when a task may start that could not
@@ -190,24 +191,17 @@ func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	return errors.Join(err, b.err, b.broken)
 }
 
-// expected is a task of an agent that waits for others before it is accepted. People see that it waits.
-type expected struct {
-	ctx context.Context // done when it is to end
-	id  string
-}
-
 // expect lists the planned tasks of an agent. Those that a person plans may be many: the progress of the batch counts
 // them.
 func (b *batch) expect(ctx context.Context) {
 	if !b.byAgent || b.Plan == nil {
 		return
 	}
+	b.expected = b.from.s.jobs.Expect()
 	for t := range b.Tasks { // a list: it has no errors
 		job := b.from.newJob(ctx, t)
-		job.Group, job.Index = b.group, len(b.expected)
-		waits, cancel := context.WithCancelCause(ctx)
-		b.from.s.jobs.Add(job, nil, cancel)
-		b.expected = append(b.expected, expected{waits, job.ExecutionID})
+		job.Group = b.group
+		b.expected.Add(ctx, job)
 	}
 }
 
@@ -277,14 +271,12 @@ func (f *feeder) accept(i int, t task.Task) *queued {
 		f.end(i, *res, nil)
 		return nil
 	}
-	job, ctx := f.from.newJob(f.ctx, t), f.ctx
-	if len(f.expected) > 0 {
-		ctx, job.ExecutionID = f.expected[i].ctx, f.expected[i].id
-	}
+	job := f.from.newJob(f.ctx, t)
 	job.BatchID, job.Group, job.Index = f.ID, f.group, i
 	if f.Plan != nil {
 		job.Queued = f.begun // time that it waits for other tasks is time in a queue
 	}
+	ctx := f.expected.Accept(f.ctx, &job)
 	return &queued{x: f.from.newExecution(ctx, job, batchTask{f.batch, i})}
 }
 

@@ -84,7 +84,7 @@ func TestText(t *testing.T) {
 		}
 		return b.String()
 	}
-	cut := strings.TrimSpace(strings.Repeat("long ", 120))[:597] + "..."
+	cut := strings.TrimSpace(strings.Repeat("long ", 60))[:297] + "..."
 	assert.Equal(t, "a\nb\n[task 2 failed: "+cut+"]\n[task 3 failed: idle: silent]\n"+
 		"[task 4 not started: stopped]\n", all(func(*Results) {}))
 	assert.Equal(t, "x.md\ta\nx.md\tb\ntwo  lines\t[task 2 failed: "+cut+"]\n"+
