@@ -437,8 +437,8 @@ func TestAsUser(t *testing.T) {
 	if os.Getenv(innerEnv) != "" {
 		t.Skip("inside")
 	}
-	inner(t, "^TestJoinIsLikeInPlace$|^TestJoinMerges$|^TestUnreadable$|^TestCopyStays$|^TestIgnored$|^TestCommandInView$|"+
-		"^TestSubfolder$", "exec", nobody(t))
+	inner(t, "^TestJoinIsLikeInPlace$|^TestJoinMerges$|^TestUnreadable$|^TestCopyStays$|^TestIgnored$|"+
+		"^TestCommandInView$|^TestSubfolder$", "exec", nobody(t))
 }
 
 // TestForeignFile: a user gets no overlay of a folder with files of others, because the kernel could not copy them.

@@ -309,8 +309,8 @@ func (r *Repository) Add(ctx context.Context, folder string) (*Manifest, error) 
 	return duplicate(ctx, r.Top, folder, names)
 }
 
-// list renames beside to own, and makes the folder of own. That one goes with the last worktree, which others may remove
-// between the two.
+// list renames beside to own, and makes the folder of own. That one goes with the last worktree, which others may
+// remove between the two.
 func list(beside, own string) (err error) {
 	for range 1000 {
 		if err = os.Mkdir(filepath.Dir(own), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
