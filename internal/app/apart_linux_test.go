@@ -494,7 +494,7 @@ func TestHomeInTree(t *testing.T) {
 			{"task": commandTask("echo x > c"), "targets": []string{"c"}},
 		}, "--require-change", "--strict-targets", "--halt", "never")
 		assert.Equal(t, task.CheckFailed, r[0].Status)
-		assert.Equal(t, []string{"--strict-targets: targets that were not made: b; commands can make one only in a "+
+		assert.Equal(t, []string{"--strict-targets: targets that were not made: b; commands can make one only in a " +
 			"copy of their own (--isolate auto)"}, r[0].Warnings)
 		_, r = w.isolated("off", []map[string]any{{"task": commandTask("echo x > c"), "targets": []string{"c"}}},
 			"--require-change")
