@@ -28,6 +28,7 @@ type verifier struct {
 	granted context.Context // in which the check runs
 	// before is the working directory as it was at first; nil unless the work must change something and did not yet.
 	before map[string]stamp
+	had    contents // of those files, as far as they were read
 }
 
 const (
@@ -46,6 +47,7 @@ func (r *run) verifier(ctx context.Context) (*verifier, error) {
 	v := &verifier{run: r, granted: ctx}
 	if r.job.RequireChange && !r.Setup.ReadOnly {
 		v.before, _ = r.stamps(ctx, math.MaxInt)
+		v.had = contentsOf(r.root, v.before)
 	}
 	if r.job.Check == "" {
 		if v.before == nil {
@@ -102,7 +104,7 @@ func (v *verifier) Verify(ctx context.Context) *loop.Fault {
 					"If nothing has to be changed, say why.",
 			}
 		}
-		v.before = nil
+		v.before, v.had = nil, contents{}
 	}
 	if v.command == nil {
 		return nil
@@ -229,8 +231,12 @@ func (v *verifier) hasChanged(ctx context.Context) bool {
 		return changed
 	}
 	now, _ := v.stamps(ctx, math.MaxInt)
-	// What the targets bar is not joined.
-	return slices.ContainsFunc(differing(v.before, now), func(f string) bool { return v.Setup.Bounds.Bar(f) == nil })
+	return slices.ContainsFunc(differing(v.before, now), func(f string) bool {
+		was, before := v.before[f]
+		is, after := now[f]
+		touched := before && after && v.had.same(v.root, f, was, is)
+		return !touched && v.Setup.Bounds.Bar(f) == nil // what the targets bar is not joined
+	})
 }
 
 // deeds collects what a run did.

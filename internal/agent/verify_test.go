@@ -32,6 +32,10 @@ func TestHasChanged(t *testing.T) {
 			later := time.Now().Add(time.Hour)
 			return errors.Join(os.WriteFile(dir+"/a", []byte("2"), 0o600), os.Chtimes(dir+"/a", later, later))
 		}, true},
+		"a touch": {func(dir string) error {
+			later := time.Now().Add(time.Hour)
+			return errors.Join(os.WriteFile(dir+"/sub/b", []byte("b"), 0o600), os.Chtimes(dir+"/a", later, later))
+		}, false},
 		"a new file": {func(dir string) error { return os.WriteFile(dir+"/new", nil, 0o600) }, true},
 		"a removal":  {func(dir string) error { return os.Remove(dir + "/sub/b") }, true},
 		"a move":     {func(dir string) error { return os.Rename(dir+"/sub/b", dir+"/sub/c") }, true},
@@ -61,6 +65,27 @@ func TestHasChanged(t *testing.T) {
 	v, err := r.verifier(t.Context())
 	require.NoError(t, err)
 	assert.Nil(t, v, "who may only read is exempt")
+}
+
+// TestContentsAreBounded: what was not read counts as changed when its time is new.
+func TestContentsAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]stamp{}
+	for file, size := range map[string]int{"small": 1, "large": maxHashedFile + 1, "gone": 1} {
+		files[file] = stamp{size: int64(size)}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), make([]byte, size), 0o600))
+	}
+	require.NoError(t, os.Remove(filepath.Join(dir, "gone")))
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	c := contentsOf(root, files)
+	assert.Len(t, c.sums, 1)
+	later := func(file string) stamp { return stamp{size: files[file].size, modified: time.Now()} }
+	assert.True(t, c.same(root, "small", files["small"], later("small")))
+	assert.False(t, c.same(root, "large", files["large"], later("large")))
+	assert.False(t, c.same(root, "small", files["small"], stamp{size: 2}))
+	assert.False(t, c.same(root, "small", files["small"], stamp{size: 1, mode: 0o100}))
 }
 
 // watched is a parent that records side effects and keeps the events.

@@ -45,9 +45,9 @@ func (w *world) taken(r task.Result) {
 }
 
 // TestApartKilledWaiting: qq is killed while one isolated task is at work, one has written a file and waits for its
-// turn, and one that has run a command waits, too. Nothing of them is in the folder. So the resumed batch runs the first
-// two again. What the command did elsewhere is not known: that task is not repeated, and its result says how to take
-// what it had changed.
+// turn, and one that has run a command waits, too. Nothing of them is in the folder. So the resumed batch runs the
+// first two again. What the command did elsewhere is not known: that task is not repeated, and its result says how to
+// take what it had changed.
 func TestApartKilledWaiting(t *testing.T) {
 	for _, mode := range []string{"overlay", "worktree"} {
 		t.Run(mode, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestApartInterrupted(t *testing.T) {
 	p.signal(syscall.SIGINT)
 	for _, r := range p.end().documents(t) {
 		assert.Equal(t, task.Interrupted, r.Status)
-		assert.Contains(t, strings.Join(r.Warnings, "\n"), "because it was not completed; to take what it changed: git -C ")
+		assert.Contains(t, strings.Join(r.Warnings, "\n"), "it was not completed; to take what it changed: git -C ")
 	}
 	release()
 	r := w.run(append(args, "--resume")...).documents(t)

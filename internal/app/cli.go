@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/admin"
+	"qq/internal/app/apart"
 	"qq/internal/app/batch"
 	"qq/internal/app/checkout"
 	"qq/internal/app/command"
@@ -37,7 +38,8 @@ func (r *root) cli() *cli.App {
 			definitions.Command(r.Invocation), checkout.Command(r.Invocation), permissions.Command(r.Invocation),
 			runs.Command(r.Invocation)},
 			append(modelcmd.Commands(r.Invocation, r.signals),
-				admin.Commands(r.Invocation, modelcmd.Examiner{Invocation: r.Invocation})...)...),
+				admin.Commands(r.Invocation, modelcmd.Examiner{Invocation: r.Invocation},
+					apart.Examiner{Env: r.Env})...)...),
 		// Main maps errors to exit codes; the library would exit by itself.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}

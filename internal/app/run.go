@@ -153,6 +153,9 @@ func (one *oneRun) do(ctx context.Context) error {
 	if line := strict.Unbound(one.Agent, cfg.ReadOnly); cfg.Strict && line != "" {
 		one.r.Say("%s", line)
 	}
+	if line := one.w.apart.Lead(one.task.Agent); line != "" {
+		one.r.Note("%s", line)
+	}
 	one.wait()
 	defer one.waiting.Stop()
 	if one.Model, err = one.w.Resolve(ctx, one.task); err != nil {

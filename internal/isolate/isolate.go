@@ -179,32 +179,56 @@ func (t *Tree) Make(ctx context.Context, id string, mode Mode) (*Copy, error) {
 	defer t.mu.RUnlock()
 	c := &Copy{ID: id, tree: t, folder: filepath.Join(t.folder(), id), joins: t.history.joins}
 	if err := c.begin(); err != nil {
-		return nil, t.refusal(mode, err)
+		return nil, t.refusal(mode, "", err)
 	}
 	var reasons []error
-	for _, m := range []struct {
-		mode Mode
-		make func(context.Context) error
-	}{{Overlay, c.mount}, {Worktree, c.checkout}} {
-		if mode != Auto && mode != m.mode {
+	for _, m := range []Mode{Overlay, Worktree} {
+		if mode != Auto && mode != m {
 			continue
 		}
-		if c.Mode = m.mode; len(reasons) > 0 {
+		if c.Mode = m; len(reasons) > 0 {
 			c.Why = reasons[0].Error()
 		}
-		err := m.make(ctx)
+		err := c.means(m)(ctx)
 		if err == nil {
 			t.history.mu.Lock()
 			defer t.history.mu.Unlock()
 			t.copies[c] = struct{}{}
 			return c, nil
 		}
-		reasons = append(reasons, fmt.Errorf("no %s: %w", m.mode, err))
+		reasons = append(reasons, fmt.Errorf("no %s: %w", m, err))
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, t.refusal(mode, errors.Join(append(reasons, c.clear())...))
+	err := errors.Join(append(reasons, c.clear())...)
+	return nil, t.refusal(mode, t.offer(ctx, id, mode), err)
+}
+
+// offer returns a mode that works, or "", after mode did not.
+func (t *Tree) offer(ctx context.Context, id string, mode Mode) Mode {
+	for _, other := range []Mode{Overlay, Worktree} {
+		if mode == Auto || mode == other || ctx.Err() != nil {
+			continue
+		}
+		c := &Copy{ID: id, tree: t, folder: filepath.Join(t.folder(), id)}
+		err := c.begin()
+		if err == nil {
+			err = c.means(other)(ctx)
+		}
+		if errors.Join(err, c.clear()) == nil {
+			return other
+		}
+	}
+	return ""
+}
+
+// means returns what makes the copy in a mode.
+func (c *Copy) means(mode Mode) func(context.Context) error {
+	if mode == Overlay {
+		return c.mount
+	}
+	return c.checkout
 }
 
 // begin makes the folder of the copy.
@@ -219,14 +243,22 @@ func (c *Copy) begin() error {
 	return err
 }
 
-func (t *Tree) refusal(mode Mode, err error) error {
+// refusal says why there is no copy, and what to do. offer is a mode that works here, or "".
+func (t *Tree) refusal(mode, offer Mode, err error) error {
 	if mode != Auto && mode != Overlay && mode != Worktree {
 		err = fmt.Errorf("%q is none of auto, overlay and worktree", mode)
 	}
 	why := strings.ReplaceAll(cmp.Or(err, errors.New("unknown")).Error(), "\n", "; ")
-	return task.Hinted("try --isolate auto in a repository of git with a commit, or leave --isolate out (QQ_ISOLATE): "+
-		"tasks write in the folder itself then",
-		"make a copy of %s: %w", t.Dir, errWords{why, err})
+	hint := "leave --isolate out (QQ_ISOLATE): tasks write in the folder itself then"
+	switch {
+	case offer == Overlay:
+		hint = "try --isolate auto: an overlay of this folder can be mounted"
+	case offer == Worktree:
+		hint = "try --isolate auto: this folder can have worktrees of git"
+	case t.repoErr != nil || mode == Overlay:
+		hint = "make the folder a repository of git with a commit, and try --isolate auto; or " + hint
+	}
+	return task.Hinted(hint, "make a copy of %s: %w", t.Dir, errWords{why, err})
 }
 
 // errWords is err with another text.

@@ -98,6 +98,9 @@ func (r *Record) Keeps() bool { return r.cfg.Ledger != nil }
 func (r *Record) Claim(job task.Job) error {
 	x := r.execution(job.Task, job.ExecutionID)
 	x.Parent, x.Batch, x.Index, x.Depth, x.Session = job.Parent, job.BatchID, job.Index, job.Depth, job.Session
+	if !job.Queued.IsZero() {
+		x.Queued = job.Queued
+	}
 	if job.BatchID != "" && job.Parent == "" { // not a task that was delegated from the batch
 		r.mu.Lock()
 		n := r.tasks[job.Index]

@@ -58,7 +58,7 @@ func (h *handle) spawn(ctx context.Context, t task.Task) (task.Child, error) {
 // without being started.
 func (k *kept) run(turn *limits.Turn) {
 	defer k.child.Gone()
-	x, s, queuedAt := k.exec, k.exec.s, time.Now()
+	x, s := k.exec, k.exec.s
 	err := x.lease.Await(x.ctx)
 	if err == nil && turn == nil {
 		turn = s.slots.Join(false, x.job.Depth)
@@ -79,7 +79,7 @@ func (k *kept) run(turn *limits.Turn) {
 	}
 	k.child.Running()
 	x.loan = limits.HeldSlot(s.slots)
-	x.run(s.cfg.Launcher, time.Since(queuedAt))
+	x.run(s.cfg.Launcher)
 }
 
 // Children implements [task.Family]. A running child whose idle clock is paused, because it waits

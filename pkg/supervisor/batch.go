@@ -12,6 +12,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/halt"
+	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/needs"
 	"qq/pkg/supervisor/order"
@@ -86,10 +87,13 @@ type batch struct {
 	Batch
 	from    *handle
 	byAgent bool
-	agenda  plan.Tasks
-	cancel  context.CancelCauseFunc
-	wake    chan struct{} // gets one when a task may start that could not
-	wg      sync.WaitGroup
+	begun   time.Time
+	// expected are the tasks that were listed before they are accepted, in input order; nil for most batches.
+	expected *jobs.Expected
+	agenda   plan.Tasks
+	cancel   context.CancelCauseFunc
+	wake     chan struct{} // gets one when a task may start that could not
+	wg       sync.WaitGroup
 	// ending is held from the time at which a task that has ended frees others until it is known whether it halts the
 	// batch.
 	ending sync.Mutex
@@ -160,6 +164,8 @@ func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	b := &batch{Batch: given, from: h, byAgent: byAgent, cancel: cancel, wake: make(chan struct{}, 1)}
+	b.begun = time.Now()
+	b.expect(ctx)
 	b.ordered.Spill = given.Spill
 	var stop func()
 	var err error
@@ -183,6 +189,20 @@ func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	stopStarting()
 	b.wg.Wait()
 	return errors.Join(err, b.err, b.broken)
+}
+
+// expect lists the planned tasks of an agent. Those that a person plans may be many: the progress of the batch counts
+// them.
+func (b *batch) expect(ctx context.Context) {
+	if !b.byAgent || b.Plan == nil {
+		return
+	}
+	b.expected = b.from.s.jobs.Expect()
+	for t := range b.Tasks { // a list: it has no errors
+		job := b.from.newJob(ctx, t)
+		job.Group = b.group
+		b.expected.Add(ctx, job)
+	}
 }
 
 // feed starts the tasks of the batch in order, each as soon as it has a slot and its lease. It returns when no task is
@@ -219,9 +239,8 @@ type feeder struct {
 
 // queued is a task that waits for a slot.
 type queued struct {
-	x        *execution
-	staged   Staged // nil if no process was staged for it
-	queuedAt time.Time
+	x      *execution
+	staged Staged // nil if no process was staged for it
 }
 
 // take takes the next task from the agenda and appends it to ahead. A task that needs no slot gets its result at once.
@@ -254,8 +273,11 @@ func (f *feeder) accept(i int, t task.Task) *queued {
 	}
 	job := f.from.newJob(f.ctx, t)
 	job.BatchID, job.Group, job.Index = f.ID, f.group, i
-	x := f.from.newExecution(f.ctx, job, batchTask{f.batch, i})
-	return &queued{x: x, queuedAt: time.Now()}
+	if f.Plan != nil {
+		job.Queued = f.begun // time that it waits for other tasks is time in a queue
+	}
+	ctx := f.expected.Accept(f.ctx, &job)
+	return &queued{x: f.from.newExecution(ctx, job, batchTask{f.batch, i})}
 }
 
 // leave forgets a task that starts or has ended.
@@ -482,7 +504,7 @@ func (f *feeder) run(r *queued) {
 		launcher = r.staged
 	}
 	r.x.loan = limits.HeldSlot(s.slots)
-	f.wg.Go(func() { r.x.run(launcher, time.Since(r.queuedAt)) })
+	f.wg.Go(func() { r.x.run(launcher) })
 }
 
 // withoutSlot returns the result of a task that needs no slot, because its result is known or

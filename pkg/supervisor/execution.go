@@ -63,23 +63,11 @@ func (h *handle) newExecution(ctx context.Context, job task.Job, o owner) *execu
 	return x
 }
 
-// limits returns the limits of the run clock and of the idle clock. The timeout of a task
-// that a person wrote replaces the limit of its agent; that of a task from an agent only lowers it.
+// limits returns the limits of the run clock and of the idle clock.
 func (x *execution) limits() (run, idle limits.Time) {
-	l := x.s.cfg.Limits
 	a, _ := x.s.Agent(x.job.Agent) // without an agent no attempt starts
-	name := a.Name + " (" + a.Source + ")"
-	most := l.ChildTimeout
-	if x.zero() && l.TimeoutBy.By == "" {
-		most = 0 // the default is for children
-	}
-	run = l.TimeoutBy.Limit(most, a.Timeout, name)
-	if own := run.Task(x.job.Task.Deadline(0)); own.For > 0 && x.parent.exec == nil {
-		run = own
-	} else {
-		run = run.Lower(own)
-	}
-	return run, l.IdleBy.Limit(l.IdleTimeout, a.IdleTimeout, name)
+	who := limits.Agent{Name: a.Name + " (" + a.Source + ")", Timeout: a.Timeout, Idle: a.IdleTimeout}
+	return x.s.cfg.Limits.Of(who, x.job.Task.Deadline(0), x.zero(), x.parent.exec == nil)
 }
 
 // drop says that the job has ended or is not run.
@@ -109,9 +97,8 @@ func (x *execution) zero() bool {
 }
 
 // run claims the job in the record, runs all its attempts and hands the result to the owner. The
-// first attempt uses launcher. queued is how long the job waited for its slot. The job must hold a
-// slot, which run gives back.
-func (x *execution) run(launcher Launcher, queued time.Duration) {
+// first attempt uses launcher. The job must hold a slot, which run gives back.
+func (x *execution) run(launcher Launcher) {
 	defer x.loan.End()
 	defer x.drop()
 	x.queue(false)
@@ -139,7 +126,7 @@ func (x *execution) run(launcher Launcher, queued time.Duration) {
 		x.parent.effects.Store(true)
 	}
 	x.job.Sign(&r)
-	r.DurationMS, r.QueuedMS = time.Since(start).Milliseconds(), queued.Milliseconds()
+	r.DurationMS, r.QueuedMS = time.Since(start).Milliseconds(), start.Sub(x.job.Queued).Milliseconds()
 	x.finish(r)
 }
 

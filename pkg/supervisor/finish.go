@@ -93,6 +93,7 @@ func (b *batch) ended(res *task.Result) {
 // nil, the result could not be recorded and no further task starts. The same holds if the machine
 // has hindered the task for too long. If a result cannot be delivered, the batch is cancelled.
 func (b *batch) end(index int, res task.Result, broken error) {
+	b.expected.End(index) // it may have been skipped
 	b.freed(b.agenda.End(index, res))
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -384,7 +384,7 @@ func (h *handle) Active() {
 func (h *handle) newJob(ctx context.Context, t task.Task) task.Job {
 	return task.Job{
 		Task: t, ExecutionID: h.s.cfg.NewID(), Parent: h.job.ExecutionID, Depth: h.job.Depth + 1,
-		Call: tool.CallOf(ctx).ID,
+		Call: tool.CallOf(ctx).ID, Queued: time.Now(),
 	}
 }
 

@@ -474,6 +474,49 @@ func TestCancelledWhileItWaitsForALease(t *testing.T) {
 	})
 }
 
+// What an agent has handed on and waits for others is listed, can be cancelled, and the wait is time in a queue. So it
+// is for the tasks of a person.
+func TestWaitingTasksAreListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(nil)
+		var results []task.Result
+		s.does["lead"] = func(ctx context.Context, job task.Job, p Parent) task.Result {
+			results = p.Delegate(ctx, []task.Task{writer("x", "f"), writer("y", "f"),
+				{ID: "z", Text: "z", Agent: "coder", Targets: []string{"g"}, Needs: []string{"w"}},
+				{ID: "w", Text: "w", Agent: "coder", Targets: []string{"f"}}, writer("v", "f")})
+			return job.Ended(task.Completed, "")
+		}
+		queued := func() (texts []string) {
+			for _, j := range s.Jobs() {
+				if j.State == task.Queued {
+					texts = append(texts, j.Task)
+				}
+			}
+			return texts
+		}
+		go func() {
+			time.Sleep(500 * time.Millisecond)
+			assert.Equal(t, []string{"y", "z", "w", "v"}, queued())
+			for _, j := range s.Jobs() {
+				if j.Task == "w" {
+					assert.True(t, s.Cancel(j.ExecutionID))
+				}
+			}
+			time.Sleep(2 * time.Second)
+			assert.Empty(t, queued(), "z was skipped")
+		}()
+		s.planned(t.Context(), t, Batch{}, task.Task{Text: "lead"})
+		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Skipped, task.Cancelled, task.Completed},
+			statuses(results))
+		assert.EqualValues(t, 1000, results[1].QueuedMS)
+		assert.EqualValues(t, 2000, results[4].QueuedMS)
+		assert.NotContains(t, s.began, "w")
+		assert.Empty(t, s.Jobs())
+		own := s.planned(t.Context(), t, Batch{}, writer("1", "f"), writer("2", "f"))
+		assert.EqualValues(t, 1000, own[1].QueuedMS)
+	})
+}
+
 // An abort in the middle: each task has one result, and those that waited for others or for a lease say why they did
 // not start.
 func TestAbortOfAPlan(t *testing.T) {

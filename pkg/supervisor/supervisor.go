@@ -121,12 +121,7 @@ type Paths interface {
 // Limits are the limits of a run. Apart from job zero, a job starts only at a depth below MaxDepth.
 // With MaxChildren 0 agents can start no children. MaxParallel is at least 1. The supervisor does
 // not enforce MaxOutput and MaxTokens.
-type Limits struct {
-	task.Limits
-	// TimeoutBy and IdleBy say who set ChildTimeout and IdleTimeout. [limits.Source.Limit] has the
-	// rule that decides between these and the definition of an agent.
-	TimeoutBy, IdleBy limits.Source
-}
+type Limits = limits.Limits
 
 // Supervisor runs the jobs of one tree.
 type Supervisor struct {
@@ -190,11 +185,11 @@ func (s *Supervisor) Check(t task.Task) error {
 // children end before the deadline of ctx. An error says that the job could not be recorded. If the
 // status of the result is empty as well, the job was not started because of this error.
 func (s *Supervisor) Run(ctx context.Context, t task.Task, session string, l Launcher) (task.Result, error) {
-	job := task.Job{Task: t, ExecutionID: s.cfg.ID, Depth: s.cfg.Depth, Session: session}
+	job := task.Job{Task: t, ExecutionID: s.cfg.ID, Depth: s.cfg.Depth, Session: session, Queued: time.Now()}
 	z := &single{launcher: l}
 	x := s.top(ctx).newExecution(ctx, job, z)
 	x.loan = limits.NoSlot()
-	x.run(l, 0)
+	x.run(l)
 	return z.result, z.err
 }
 

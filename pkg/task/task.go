@@ -412,6 +412,7 @@ type Job struct {
 	Session     string        // id of the transcript; set for job zero only
 	Index       int           // in its batch or delegation, from 0
 	Depth       int           // 1 for a child of the root
+	Queued      time.Time     // when it was accepted
 	Deadline    time.Time     // zero means none
 	Allowed     time.Duration // time to the deadline at the start; zero means no limit
 	Idle        time.Duration // time without activity before it is ended; zero means no limit

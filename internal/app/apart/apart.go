@@ -99,9 +99,7 @@ type place struct {
 
 // New returns the trees of a run, or nil if no task is isolated. It removes what killed runs left of theirs.
 func New(cfg Config) *Trees {
-	t := &Trees{Config: cfg, trees: map[string]*isolate.Tree{}, places: map[string]*place{}}
-	t.isolate = isolate.Config{Dir: cfg.Dir, State: filepath.Join(cfg.Home, copies), Patches: cfg.Outputs,
-		Host: cfg.Host, Exe: cfg.Exe, Env: cfg.Env}
+	t := open(cfg)
 	t.sweep()
 	if cfg.Mode == Off {
 		return nil
@@ -121,8 +119,15 @@ func (t *Trees) sweep() {
 	}
 }
 
-// Left says what the execution of a task in a copy has left that was killed or interrupted. dir is the working directory
-// of the run, and workingDir that of the task. home and outputs are folders of [Config].
+func open(cfg Config) *Trees {
+	t := &Trees{Config: cfg, trees: map[string]*isolate.Tree{}, places: map[string]*place{}}
+	t.isolate = isolate.Config{Dir: cfg.Dir, State: filepath.Join(cfg.Home, copies), Patches: cfg.Outputs,
+		Host: cfg.Host, Exe: cfg.Exe, Env: cfg.Env}
+	return t
+}
+
+// Left says what the execution of a task in a copy has left that was killed or interrupted. dir is the working
+// directory of the run, and workingDir that of the task. home and outputs are folders of [Config].
 func Left(home, outputs, dir, workingDir, executionID string) (all []string) {
 	if executionID == "" {
 		return nil
@@ -168,14 +173,14 @@ func (t *Trees) tree(dir string) (*isolate.Tree, error) {
 	if cfg.Dir = real; !sandbox.Within(dir, real) {
 		cfg.Dir = dir
 	}
-	if open := t.trees[cfg.Dir]; open != nil {
-		return open, nil
+	if tree := t.trees[cfg.Dir]; tree != nil {
+		return tree, nil
 	}
-	open, err := isolate.Open(cfg)
+	tree, err := isolate.Open(cfg)
 	if err == nil {
-		t.trees[cfg.Dir] = open
+		t.trees[cfg.Dir] = tree
 	}
-	return open, err
+	return tree, err
 }
 
 const hint = "leave --isolate out (QQ_ISOLATE) to let tasks write in the folder itself"
@@ -239,10 +244,23 @@ func (t *Trees) Try(ctx context.Context) error {
 		return nil
 	}
 	p, err := t.copy(ctx, "try-"+task.NewID(), t.Dir)
+	if e, ok := errors.AsType[*task.Error](err); ok && e.Status == task.Refused {
+		e.Status = task.Misused // nothing was started
+	}
 	if err != nil {
 		return err
 	}
 	return p.Remove()
+}
+
+// Lead says that the agent of a prompt works in the folder itself, if it can change files; "" means that it cannot, or
+// that no copies were asked for.
+func (t *Trees) Lead(agent string) string {
+	if !t.Isolates(task.Job{Task: task.Task{Agent: agent}}) {
+		return ""
+	}
+	return fmt.Sprintf("--isolate %s: %s works in the folder itself; only tasks that it hands out get copies", t.Mode,
+		agent)
 }
 
 // Place implements childproc.Placer: c starts in the copy of job, if it has one.

@@ -265,7 +265,8 @@ func (b *batchRun) run(c *cli.Context) error {
 		return err
 	}
 	b.o.agent = cmp.Or(b.o.agent, cfg.Agent)
-	b.planned.Rules = planned.Rules{Mode: access.Mode(cfg.Plan), Phases: c.Bool("phases")}
+	b.planned.Rules = planned.Rules{Mode: access.Mode(cfg.Plan), Phases: c.Bool("phases"), Copies: cfg.Isolate,
+		DryRun: c.Bool("dry-run")}
 	if b.planned.Imports, err = b.scan(c, dir); err != nil {
 		return err
 	}

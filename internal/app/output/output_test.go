@@ -71,7 +71,7 @@ func shape(text string) string {
 func TestText(t *testing.T) {
 	done := task.Task{}.Ended(task.Completed, "")
 	done.Output = "a\nb"
-	failed := task.Task{}.Ended(task.Failed, strings.Repeat("long ", 100)+"\n")
+	failed := task.Task{}.Ended(task.Failed, strings.Repeat("long ", 200)+"\n")
 	idle := task.Task{}.Ended(task.Idle, "silent")
 	unstarted := task.Task{}.Ended(task.Cancelled, "not started: stopped")
 	all := func(change func(*Results)) string {
@@ -94,12 +94,23 @@ func TestText(t *testing.T) {
 		"[task 3 failed: idle: silent]\n", all(func(r *Results) { r.Heads, r.Terminal = true, true }))
 }
 
-// TestFailure: what a signal ended has not failed, and nothing is said twice.
+// TestFailure: what a signal ended has not failed, and nothing is said twice. An answer is incomplete only if it broke
+// off.
 func TestFailure(t *testing.T) {
+	with := func(id string, s task.Status, why string) task.Result {
+		r := task.Task{ID: id}.Ended(s, why)
+		r.Output = "done"
+		return r
+	}
+	named := task.Task{ID: "b"}
 	for want, r := range map[string]task.Result{
 		"[task 1 terminated]\n":             task.Task{}.Ended(task.Terminated, "terminated"),
 		"[task 1 interrupted: by Ctrl-C]\n": task.Task{}.Ended(task.Interrupted, "by Ctrl-C"),
 		"[task 1 failed: timeout]\n":        task.Task{}.Ended(task.Timeout, "timeout"),
+		"[task 1 \"a\" failed: idle: silent; the answer above is incomplete]\n": with("a", task.Idle, "silent"),
+		"[task 1 check_failed: it broke]\n":                                     with("", task.CheckFailed, "it broke"),
+		"[task 1 conflict: lines]\n":                                            with("", task.Conflict, "lines"),
+		"[task 1 \"b\" skipped: needs a]\n":                                     named.Ended(task.Skipped, "needs a"),
 	} {
 		assert.Equal(t, want, failure(r))
 	}
@@ -250,7 +261,8 @@ func TestProgress(t *testing.T) {
 			{ExecutionID: "3", State: task.Running, Started: time.Now(), Task: "it is tried again later"},
 			{ExecutionID: "4", State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child",
 				ParentExecutionID: "2", Slot: true},
-			{ExecutionID: "5", State: task.Waiting, Started: time.Now().Add(-time.Hour), Task: "it said done", Ready: true},
+			{ExecutionID: "5", State: task.Waiting, Started: time.Now().Add(-time.Hour), Task: "it is done",
+				Ready: true},
 			{State: task.Queued, Task: "the next"},
 		}}
 		p := StartProgress(out, false, Tasks{Total: 10}, w, nil)

@@ -147,7 +147,11 @@ func failure(res task.Result) string {
 	if res.Err() == string(res.Status) {
 		what = strings.TrimSuffix(what, ": ") // the same
 	} else {
-		what += task.Shorten(res.Err(), maxReason)
+		most := maxReason
+		if res.Status == task.Conflict { // it ends with a command
+			most = len(res.Err())
+		}
+		what += task.Shorten(res.Err(), most)
 	}
 	if res.Output != "" && !whole(res.Status) {
 		what += "; the answer above is incomplete"

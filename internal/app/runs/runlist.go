@@ -28,7 +28,8 @@ type layout struct {
 	Status bool // the rows of a list were chosen by their status
 	Errors bool // the runs of a list are followed by their errors
 	Home   string
-	Shares []ledger.Share // what agents used at each depth, of the run or batch that is shown
+	Told   map[string]string // a line below the run or the batch with that id
+	Shares []ledger.Share    // what agents used at each depth, of the run or batch that is shown
 }
 
 const (
@@ -190,7 +191,7 @@ type batchValue struct {
 }
 
 func (o layout) run(r ledger.Run) row {
-	when, below := began(r), ""
+	when, below := began(r), o.Told[r.ID]
 	if o.Errors && r.Status != task.Completed {
 		first, _, _ := strings.Cut(strings.TrimSpace(r.Error), "\n")
 		below = o.text(first)
@@ -228,7 +229,7 @@ func (o layout) batch(b ledger.BatchRow) row {
 	return row{true, b.Started, []string{
 		short(b.ID), "", o.clock(b.Started), status, "(batch)", span, tokens(b.Usage), output.Cost(b.Usage),
 		progress(b),
-	}, b.Usage.Cost > 0, "", batchValue{"batch", b}}
+	}, b.Usage.Cost > 0, o.Told[b.ID], batchValue{"batch", b}}
 }
 
 // progress describes how far a batch is. A batch that was resumed with other tasks may have

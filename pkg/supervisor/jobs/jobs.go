@@ -63,16 +63,24 @@ type entry struct {
 }
 
 // Add adds a job that waits for its slot, and returns its mailbox. cancel ends it, whether it has
-// started or not.
+// started or not. A job that is added again, because it waited for others first, keeps its place and its mailbox.
+// clock may be nil until then.
 func (t *Table) Add(job task.Job, clock Clock, cancel context.CancelCauseFunc) *Mailbox {
-	now := time.Now()
+	since := job.Queued
+	if since.IsZero() {
+		since = time.Now()
+	}
 	e := &entry{clock: clock, cancel: cancel, Job: Job{
 		ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID, Index: job.Index,
 		Agent: job.Agent, Depth: job.Depth, Task: job.Brief(),
-		State: task.Queued, Since: now, Queued: now,
+		State: task.Queued, Since: since, Queued: since,
 	}}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if known := t.byID[job.ExecutionID]; known != nil {
+		known.Job, known.clock, known.cancel = e.Job, clock, cancel
+		return &known.mail
+	}
 	if t.byID == nil {
 		t.byID = map[string]*entry{}
 	}

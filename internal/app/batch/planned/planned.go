@@ -24,6 +24,8 @@ type Rules struct {
 	Mode    access.Mode // which tasks are held apart
 	Phases  bool
 	Imports *imports.Graph // of the files of the project; nil means that imports do not count
+	Copies  string         // of the folder, in which tasks work that can write; "off" or empty means none
+	DryRun  bool
 }
 
 // survey is what is known of the tasks of a batch when all have been looked at.
@@ -63,8 +65,14 @@ func (r Rules) apart(s survey) bool {
 }
 
 // unplanned says that tasks that can write run at once, though nobody knows what they touch. It returns "" if there are
-// no two of them, and if the person has chosen that.
+// no two of them, and if the person has chosen that. If each of them has a copy, a dry run says that.
 func (r Rules) unplanned(s survey) string {
+	if r.Copies != "" && r.Copies != "off" {
+		if !r.DryRun || s.writers == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d of %d tasks work in copies of the folder (--isolate %s)", s.writers, s.tasks, r.Copies)
+	}
 	if r.Mode == access.Off || r.apart(s) || s.writers < 2 {
 		return ""
 	}
