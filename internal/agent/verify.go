@@ -83,7 +83,7 @@ func (v *verifier) admit(ctx context.Context) (err error) {
 			hint += "; "
 		}
 		if v.job.Parent == "" {
-			hint += "qq trust FILE allows the checks in a file of tasks"
+			hint += "qq trust FILE allows the checks in a file of tasks (a plan: qq plan -o FILE)"
 		}
 		return &task.Error{Status: task.Refused, Problem: "the check of the task: " + refused.Error(), Hint: hint}
 	case err != nil:

@@ -494,8 +494,8 @@ func TestHomeInTree(t *testing.T) {
 			{"task": commandTask("echo x > c"), "targets": []string{"c"}},
 		}, "--require-change", "--strict-targets", "--halt", "never")
 		assert.Equal(t, task.CheckFailed, r[0].Status)
-		assert.Equal(t, []string{"--strict-targets: targets that were not made: b; commands can make one only in a copy " +
-			"of their own (--isolate auto)"}, r[0].Warnings)
+		assert.Equal(t, []string{"--strict-targets: targets that were not made: b; commands can make one only in a " +
+			"copy of their own (--isolate auto)"}, r[0].Warnings)
 		_, r = w.isolated("off", []map[string]any{{"task": commandTask("echo x > c"), "targets": []string{"c"}}},
 			"--require-change")
 		assert.Equal(t, task.Completed, r[0].Status, "%s: %s", home, r[0].Err())

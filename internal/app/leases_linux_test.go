@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -308,28 +309,40 @@ func TestNeeds(t *testing.T) {
 }
 
 // A slow task keeps nobody from starting but those that touch its file: the batch takes hardly longer than the ideal
-// schedule, which is the slow task and its successor in one slot, and the fast ones in the two others.
+// schedule, which is the slow task and its successor in one slot, and the fast ones in the two others. These two alone
+// are the yardstick, at the same time, so that others who use the machine delay both.
 func TestSlowTaskBesideFastOnes(t *testing.T) {
-	w, _ := newServedWorld(t, obedient)
 	one := func(name, seconds, file string) task.Task {
 		return task.Task{Text: work(name, seconds, file), Agent: "executor", Targets: []string{file}}
 	}
-	batch := func(all ...task.Task) time.Duration {
-		w.tasks(all...)
-		began := time.Now()
-		e := w.run("batch", "--no-bar", "--auto-approve", "-j", "3", "tasks.jsonl")
-		assert.Zero(t, e.code, e.errors)
-		return time.Since(began)
-	}
-	alone := batch(one("alone", "0", "x"))
-	all := []task.Task{one("slow", "4", "a"), one("next", "1", "a")}
+	chain := []task.Task{one("slow", "4", "a"), one("next", "1", "a")}
+	all := chain
 	for i := range 8 {
 		all = append(all, one(fmt.Sprint("fast", i), "1", fmt.Sprint("f", i)))
 	}
-	took, ideal := batch(all...)-alone, 5*time.Second
-	t.Logf("%.3f of the ideal schedule", took.Seconds()/ideal.Seconds())
-	assert.Less(t, took, ideal*5/4, "with leave for a busy machine; 1.05 on a quiet one")
-	assert.Equal(t, "slow\nnext\n", w.content("a"))
+	ratio := 0.0
+	for range 3 {
+		var took [2]time.Duration
+		var running sync.WaitGroup
+		for i, tasks := range [...][]task.Task{chain, all} {
+			w, _ := newServedWorld(t, obedient)
+			w.tasks(tasks...)
+			running.Go(func() {
+				began := time.Now()
+				out, err := w.command("batch", "--no-bar", "--auto-approve", "-j", "3", "tasks.jsonl").CombinedOutput()
+				took[i] = time.Since(began)
+				assert.NoError(t, err, "%s", out)
+				assert.Equal(t, "slow\nnext\n", w.content("a"))
+			})
+		}
+		running.Wait()
+		ratio = took[1].Seconds() / took[0].Seconds()
+		t.Logf("%.3f of the ideal schedule", ratio)
+		if ratio <= 1.05 || t.Failed() {
+			break
+		}
+	}
+	assert.LessOrEqual(t, ratio, 1.05)
 }
 
 // What the tasks of an unplanned batch delegate is at work at once, as the tasks are; with --plan strict one by one.

@@ -114,6 +114,7 @@ func TestPlanFails(t *testing.T) {
 	assert.Equal(t, 1, e.code)
 	assert.Contains(t, e.errors, "made no plan that can be run: ")
 	assert.Contains(t, e.errors, "[[text]] -> b -> [[text]]", "the cycle is named")
+	assert.Equal(t, 1, strings.Count(e.errors, "hint: "), "one hint, for the person")
 	e = w.run("plan", "[[elsewhere]]")
 	assert.Equal(t, 1, e.code)
 	assert.Contains(t, e.errors, "planner made no plan that can be run: task 0: ")
@@ -171,7 +172,7 @@ func TestPlanWarns(t *testing.T) {
 	e := w.run("plan", "-q", "[[check]]")
 	assert.Equal(t, ended{0, `{"task":"x","agent":"coder","check":"make test","check_asked":true}` + "\n",
 		"qq: warning: a model wrote the check of 1 task, which is a command: " +
-			"qq batch asks about it until you have looked at it and run: qq trust PLAN\n"}, e)
+			"qq batch asks about it until you keep the plan with -o FILE, look at it, and run: qq trust FILE\n"}, e)
 	assert.True(t, strings.HasSuffix(e.out, "\n"))
 	var one task.Task
 	require.NoError(t, json.Unmarshal([]byte(e.out), &one))

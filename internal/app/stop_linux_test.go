@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -213,6 +214,27 @@ func TestSecondSignal(t *testing.T) {
 	p.signal(syscall.SIGINT, syscall.SIGTERM)
 	assert.NotZero(t, p.end().code)
 	assert.Less(t, time.Since(start), stopGrace, "without the stop ladder")
+}
+
+// TestSignalWhilePlanning: one signal ends a batch that makes a plan of very many globs.
+func TestSignalWhilePlanning(t *testing.T) {
+	w := newWorld(t)
+	var tasks strings.Builder
+	for i := range 100 {
+		tasks.WriteString(`{"agent":"coder","task":"x","targets":[""`)
+		for k := range 900 {
+			fmt.Fprintf(&tasks, `,"**/a%d?b/*"`, i*1000+k)
+		}
+		tasks.WriteString("]}\n")
+	}
+	w.file("tasks.jsonl", strings.ReplaceAll(tasks.String(), `"",`, ""))
+	p := w.start("batch", "--dry-run", "tasks.jsonl")
+	time.Sleep(3 * time.Second) // the plan takes much longer
+	began := time.Now()
+	p.signal(syscall.SIGTERM)
+	e := p.end()
+	assert.Less(t, time.Since(began), 2*time.Second, "0.5 s, on a machine that is not busy")
+	assert.Equal(t, ended{code: 143, errors: "qq: terminated\n"}, e)
 }
 
 // TestSignalWhileReading: a signal also ends a batch that waits for its input.

@@ -36,7 +36,7 @@ var floors = [][]string{
 		"internal/box/cgroup", "internal/box/placeholder",
 		"internal/box/filestate",
 		"internal/approval/rules/gitconfig", "internal/app/command/pipe", "internal/taskfile/prose",
-		"internal/taskfile/locate", "internal/taskfile/until",
+		"internal/taskfile/locate", "internal/taskfile/until", "internal/taskfile/parts",
 		"internal/app/command/vocabulary", "internal/app/columns",
 		"internal/standin/form", "internal/models/dialect/think", "internal/models/dialect/schema",
 		"internal/models/dialect/callid",

@@ -108,6 +108,10 @@ func Scan(ctx context.Context, root *os.Root) (*Graph, error) {
 // Files returns the source files that were found.
 func (g *Graph) Files() []string { return g.files }
 
+// Unsure reports whether the file may import any file of its language, because it cannot be parsed or its imports are
+// not known before it runs.
+func (g *Graph) Unsure(file string) bool { return slices.Contains(g.unsure[languageOf(file)], file) }
+
 // Importers returns the files that import one of the changed ones, sorted, without these themselves.
 func (g *Graph) Importers(changed ...string) []string {
 	var all []string

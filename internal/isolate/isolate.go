@@ -84,7 +84,8 @@ type Tree struct {
 	repoErr error
 	mounter *overlayfs.Mounter
 
-	mu      sync.RWMutex       // held by a join; shared by those who read the tree
+	joining sync.Mutex         // held by a join, before mu
+	mu      sync.RWMutex       // held by a join while it changes the tree; shared by those who read the tree
 	copies  map[*Copy]struct{} // guarded by mu, and by history.mu of those who share that
 	history history
 }
@@ -129,9 +130,12 @@ func locks(state string) alive.Dir { return alive.Dir{Path: state, Wait: time.Mi
 
 // Close removes all copies. No process may run in one.
 func (t *Tree) Close() error {
+	t.joining.Lock()
+	defer t.joining.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.live.Close()
+	t.mounter.Close()
 	for c := range t.copies {
 		if c.overlay != nil {
 			err = errors.Join(err, c.overlay.Close())

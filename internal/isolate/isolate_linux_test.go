@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -437,8 +438,45 @@ func TestAsUser(t *testing.T) {
 	if os.Getenv(innerEnv) != "" {
 		t.Skip("inside")
 	}
-	inner(t, "^TestJoinIsLikeInPlace$|^TestJoinMerges$|^TestUnreadable$|^TestCopyStays$|^TestIgnored$|^TestCommandInView$|"+
-		"^TestSubfolder$", "exec", nobody(t))
+	inner(t, "^TestJoinIsLikeInPlace$|^TestJoinMerges$|^TestUnreadable$|^TestCopyStays$|^TestIgnored$|"+
+		"^TestCommandInView$|^TestSubfolder$", "exec", nobody(t))
+}
+
+// TestOneMounter: one process mounts all copies of a user. If it is killed, the next copy gets another one.
+func TestOneMounter(t *testing.T) {
+	if os.Getenv(innerEnv) == "" {
+		inner(t, "^TestOneMounter$", "exec", nobody(t))
+		return
+	}
+	y := newYard(t, "echo 1 > a")
+	mounters := func() (pids []int) {
+		lists, err := filepath.Glob("/proc/self/task/*/children")
+		require.NoError(t, err)
+		for _, list := range lists {
+			text, _ := os.ReadFile(list) // the thread may have ended
+			for _, field := range strings.Fields(string(text)) {
+				pid, err := strconv.Atoi(field)
+				require.NoError(t, err)
+				pids = append(pids, pid)
+			}
+		}
+		return pids
+	}
+	_, err := y.Make(t.Context(), "first", Overlay)
+	if err != nil {
+		t.Skip(err)
+	}
+	first := mounters()
+	require.Len(t, first, 1)
+	_, err = y.Make(t.Context(), "second", Overlay)
+	require.NoError(t, err)
+	require.Equal(t, first, mounters())
+	require.NoError(t, syscall.Kill(first[0], syscall.SIGKILL))
+	c, err := y.Make(t.Context(), "third", Overlay)
+	require.NoError(t, err)
+	y.mounter.Close()
+	require.Empty(t, mounters())
+	y.run(c, "test -f a")
 }
 
 // TestForeignFile: a user gets no overlay of a folder with files of others, because the kernel could not copy them.

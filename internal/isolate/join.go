@@ -56,8 +56,8 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	if len(p.Changes) == 0 {
 		return out, nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.joining.Lock()
+	defer t.joining.Unlock()
 	alone, err := locks(t.State).Hold(treeLock(t.Dir)) // other processes join too
 	if err != nil {
 		return out, err
@@ -80,16 +80,24 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	if len(pl.steps) == 0 {
 		return out, nil
 	}
-	if err := t.remember(pl.steps); err != nil {
+	versions, err := t.versions(pl.steps)
+	if err != nil {
 		return out, err
 	}
+	j := journal{Dir: []byte(t.Dir), Steps: pl.steps}
+	name := filepath.Join(t.folder(), p.copy.ID)
+	if err := j.commit(t.live, name, changed); err != nil { // waits for the disk: others make copies meanwhile
+		return out, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.history.add(versions)
 	for c := range t.copies {
 		if c != p.copy {
 			c.hold(pl.steps)
 		}
 	}
-	j := journal{Dir: []byte(t.Dir), Steps: pl.steps}
-	out.Kept, err = j.run(t.live, filepath.Join(t.folder(), p.copy.ID), changed, t.Patches)
+	out.Kept, err = j.run(t.live, name, t.Patches)
 	for _, s := range pl.steps {
 		t.history.left(t.live, string(s.Path), p.copy.Task)
 		if !s.New.Mode.IsDir() && !(s.New.None() && s.Live.Mode.IsDir()) {
@@ -125,27 +133,24 @@ func treeLock(dir string) string {
 	return "tree-" + hex.EncodeToString(sum[:8])
 }
 
-// remember adds the files that the steps change to the history, for copies that were made before.
-func (t *Tree) remember(steps []step) error {
-	h := &t.history
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.joins++
+// versions returns the files that the steps change, as they are.
+func (t *Tree) versions(steps []step) (map[string]version, error) {
+	all := map[string]version{}
 	for _, s := range steps {
 		name := string(s.Path)
-		v := version{join: h.joins, state: s.Live}
+		v := version{state: s.Live}
 		if s.Live.File() {
 			data, whole, err := files.Content(t.live, name, s.Live, maxText)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if whole {
 				v.data = data
 			}
 		}
-		h.versions[name] = append(h.versions[name], v)
+		all[name] = v
 	}
-	return nil
+	return all, nil
 }
 
 // plan decides how to join a patch.

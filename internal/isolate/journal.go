@@ -1,6 +1,7 @@
 package isolate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/google/renameio/v2"
@@ -44,28 +46,45 @@ const (
 	failed    = ".failed"
 )
 
-// run makes the steps, all or, on error, none. Before it changes a file of the tree, it writes the journal at name. If
-// the steps cannot be taken back either, the journal stays, and Sweep tries it once more.
-func (j *journal) run(live *os.Root, name string, changed *os.Root, patches string) (kept []string, err error) {
+// commit writes the journal at name, then the new files under their temporary names, and commits the journal, all to
+// the disk. After an error, nothing of it is left.
+func (j *journal) commit(live *os.Root, name string, changed *os.Root) error {
 	j.name(live, name)
 	text, err := json.Marshal(j)
 	if err == nil {
-		err = renameio.WriteFile(name+begun, text, 0o600)
+		err = renameio.WriteFile(name+begun, text, 0o600, renameio.WithTempDir(filepath.Dir(name)))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write a journal: %w", err)
+		return fmt.Errorf("write a journal: %w", err)
 	}
-	for _, s := range j.Steps {
-		if err = s.write(live, changed); err != nil {
-			break
-		}
-	}
-	if err == nil {
+	if err = j.write(live, changed); err == nil {
 		err = rename(name, begun, committed)
 	}
 	if err != nil {
-		return nil, errors.Join(err, j.clean(live), os.Remove(name+begun))
+		return errors.Join(err, j.clean(live), os.Remove(name+begun))
 	}
+	return nil
+}
+
+// write writes the new files. A file system brings several to the disk in the time of one.
+func (j *journal) write(live, changed *os.Root) error {
+	var group sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	errs := make([]error, len(j.Steps))
+	for i, s := range j.Steps {
+		slots <- struct{}{}
+		group.Go(func() {
+			errs[i] = s.write(live, changed)
+			<-slots
+		})
+	}
+	group.Wait()
+	return cmp.Or(errs...)
+}
+
+// run makes the steps of the journal at name, which is committed: all or, on error, none. If they cannot be taken back
+// either, the journal stays, and Sweep tries it once more.
+func (j *journal) run(live *os.Root, name, patches string) (kept []string, err error) {
 	if kept, err = j.finish(live, patches); err == nil {
 		return kept, os.Remove(name + committed)
 	}
@@ -84,7 +103,7 @@ func (j *journal) run(live *os.Root, name string, changed *os.Root, patches stri
 func (j *journal) name(live *os.Root, journal string) {
 	for i := range j.Steps {
 		s := &j.Steps[i]
-		name := path.Join(j.place(live, string(s.Path)), tempPrefix+filepath.Base(journal)+"-"+strconv.Itoa(i))
+		name := path.Join(j.place(live, string(s.Path)), files.TempPrefix+filepath.Base(journal)+"-"+strconv.Itoa(i))
 		if s.New.File() && s.New.Sum != s.Live.Sum || s.New.Mode.Type() == fs.ModeSymlink {
 			s.Temp = []byte(name)
 		}

@@ -69,6 +69,38 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
+// TestJoinWritesAside: others make copies while a join waits for the disk. A worktree has none of its files.
+func TestJoinWritesAside(t *testing.T) {
+	y := newYard(t, repository)
+	c, err := y.Make(t.Context(), "k", Overlay)
+	if err != nil {
+		t.Skip(err)
+	}
+	y.run(c, "echo 1 > src/new")
+	p := y.patch(c)
+	y.mu.RLock() // as who makes a copy
+	joined := make(chan error, 1)
+	go func() {
+		_, err := y.Join(t.Context(), p)
+		joined <- err
+	}()
+	assert.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(y.folder(), "k"+committed))
+		return err == nil
+	}, 10*time.Second, time.Millisecond)
+	assert.NoFileExists(t, y.path("tree/src/new"))
+	temporary := files.TempPrefix + "k-0"
+	assert.FileExists(t, y.path("tree/src/"+temporary))
+	w := &Copy{ID: "w", tree: y.Tree, folder: filepath.Join(y.folder(), "w")}
+	require.NoError(t, w.begin())
+	require.NoError(t, w.checkout(t.Context()))
+	assert.NoFileExists(t, filepath.Join(w.Dir, "src", temporary))
+	require.NoError(t, w.clear())
+	y.mu.RUnlock()
+	require.NoError(t, <-joined)
+	assert.FileExists(t, y.path("tree/src/new"))
+}
+
 // TestFailedJoin: whatever was done of a join when it fails, the tree is as before, and nothing finishes it later.
 func TestFailedJoin(t *testing.T) {
 	const script = "sed -i s/one/ONE/ src/a; rm -r src/deep; echo f > src/deep; mv bin b2; ln -sfn x link; " +
@@ -89,7 +121,8 @@ func TestFailedJoin(t *testing.T) {
 		more = cut < len(j.actions())
 		if !more { // as run does it, up to a folder that cannot be made
 			j.Steps = append(j.Steps, step{Path: []byte("nowhere/x"), New: files.State{Mode: fs.ModeDir | 0o755}})
-			_, err = j.run(y.live, filepath.Join(y.folder(), "k"), changed, y.path("patches"))
+			require.NoError(t, j.commit(y.live, filepath.Join(y.folder(), "k"), changed))
+			_, err = j.run(y.live, filepath.Join(y.folder(), "k"), y.path("patches"))
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			assert.NotContains(t, err.Error(), "taken back")
 		} else {

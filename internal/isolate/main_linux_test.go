@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/isolate/files"
 	"qq/internal/sandbox"
 	"qq/pkg/proc"
 	"qq/pkg/task"
@@ -126,7 +127,7 @@ func (y *yard) clean() {
 	require.NoError(y, err)
 	require.NotContains(y, string(mounts), y.top)
 	require.NoError(y, filepath.WalkDir(y.path("tree"), func(path string, _ fs.DirEntry, _ error) error {
-		require.NotContains(y, path, tempPrefix)
+		require.NotContains(y, path, files.TempPrefix)
 		return nil
 	}))
 	if _, err := os.Stat(y.path("tree/.git")); err == nil {

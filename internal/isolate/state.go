@@ -57,6 +57,17 @@ func (h *history) version(after int, path string) (version, bool) {
 	return version{}, false
 }
 
+// add adds the files that a join is about to change, for copies that were made before.
+func (h *history) add(versions map[string]version) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.joins++
+	for name, v := range versions {
+		v.join = h.joins
+		h.versions[name] = append(h.versions[name], v)
+	}
+}
+
 // below returns the names in the folder dir that joins changed.
 func (h *history) below(dir string) (names []string) {
 	h.mu.Lock()
@@ -170,16 +181,10 @@ func (c *Copy) baseNames(dir string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.None() || temporary(names[i]) {
+		if s.None() || files.Temporary(names[i]) {
 			names = slices.Delete(names, i, i+1)
 			i--
 		}
 	}
 	return names, nil
 }
-
-// temporary reports whether name is that of a file that a join has not renamed yet.
-func temporary(name string) bool { return strings.HasPrefix(name, tempPrefix) }
-
-// tempPrefix begins the names of new files in the tree that a join has not renamed yet.
-const tempPrefix = ".qq-join-"

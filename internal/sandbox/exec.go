@@ -177,7 +177,7 @@ func convert[To, From ~string | ~[]byte](paths []From) (to []To) {
 func Exec(environ []string) {
 	for _, entry := range environ {
 		if socket, ok := strings.CutPrefix(entry, mountVariable+"="); ok {
-			leave(sendOverlay(socket, os.Args[len(os.Args)-1]))
+			leave(sendOverlays(socket))
 		}
 	}
 	if !slices.ContainsFunc(environ, asks) {

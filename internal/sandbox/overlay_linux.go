@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -66,25 +65,43 @@ func complaint(config int) string {
 	return ": " + strings.TrimPrefix(strings.TrimSpace(string(text[:n])), "e overlay: ")
 }
 
-// sendOverlay carries out the command of [Layers.MountArgs].
-func sendOverlay(socket, text string) error {
+// sendOverlays carries out the command of [MountArgs].
+func sendOverlays(socket string) error {
 	to, err := strconv.Atoi(socket)
 	if err != nil || to < 3 {
 		return fmt.Errorf("descriptor %q is not valid", socket)
-	}
-	var paths [][]byte
-	if err := json.Unmarshal([]byte(text), &paths); err != nil || len(paths) != 3 {
-		return errors.New("an overlay has three folders")
 	}
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil { // who mounts must own the mount namespace
 		return fmt.Errorf("make a mount namespace: %w", err)
 	}
-	f, err := Layers{string(paths[0]), string(paths[1]), string(paths[2])}.Mount()
-	if err != nil {
-		return err
+	request := make([]byte, 32<<10) // three paths
+	for {
+		n, err := unix.Read(to, request)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n == 0 {
+			return err
+		}
+		if err := sendOverlay(to, request[:n]); err != nil {
+			return err
+		}
 	}
-	return unix.Sendmsg(to, []byte{0}, unix.UnixRights(int(f.Fd())), nil, 0)
+}
+
+// sendOverlay answers a request for an overlay.
+func sendOverlay(to int, request []byte) error {
+	l, err := readLayers(request)
+	var f *os.File
+	if err == nil {
+		f, err = l.Mount()
+	}
+	if err != nil {
+		return unix.Sendmsg(to, []byte(err.Error()), nil, nil, unix.MSG_NOSIGNAL)
+	}
+	defer f.Close() // the overlay ends with its copy
+	return unix.Sendmsg(to, []byte{0}, unix.UnixRights(int(f.Fd())), nil, unix.MSG_NOSIGNAL)
 }
 
 // enter makes the calling thread see the overlay of the order. After an error the program must not run: it would

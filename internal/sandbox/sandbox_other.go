@@ -29,7 +29,7 @@ func (o Order) enter() error {
 // Mount returns an error: only Linux has overlays.
 func (Layers) Mount() (*os.File, error) { return nil, errors.ErrUnsupported }
 
-func sendOverlay(string, string) error { return errors.ErrUnsupported }
+func sendOverlays(string) error { return errors.ErrUnsupported }
 
 func forgoPrivileges() error { return nil }
 

@@ -63,6 +63,7 @@ func TestDecodeErrors(t *testing.T) {
 		`{"task":"x","task":"y"}`:                  `"task" is given twice`,
 		`{"task":"x","needs":7}`:                   `"needs" must be an id or a list of ids`,
 		`{"task":"x","targets":[1]}`:               `"targets" must be a text or a list of texts`,
+		`{"task":"x","targets":" , "}`:             `targets and needs must not contain an empty text`,
 		`{"task":"x","targets":""}`:                `targets and needs must not contain an empty text`,
 		`{"task":"x","priority":1.5}`:              `"priority" must be a whole number`,
 		`{"task":"x","priority":1001}`:             `priority is 1001: use a number from -1000 to 1000`,
@@ -145,6 +146,9 @@ func TestTexts(t *testing.T) {
 		`["a.go","b"]`:       {"a.go", "b"},
 		`"[\"a.go\",\"b\"]"`: {"a.go", "b"},
 		`"[id]/page.tsx"`:    {"[id]/page.tsx"},
+		`"f, g;h\ni"`:        {"f", "g", "h", "i"},
+		`"*.{ts,js}, a"`:     {"*.{ts,js}", "a"},
+		`["f, g"]`:           {"f, g"},
 		`null`:               nil,
 		`[]`:                 {},
 	} {

@@ -33,11 +33,17 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/spelling"
 	"qq/pkg/supervisor/access"
+	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
 
 const description = `Tasks come from a FILE or from stdin: a JSON array, JSON Lines, CSV, or one task a line.
+Keys of a task: task agent id context model timeout read_only schema working_dir
+  targets        files, folders and globs that it touches: a list, or a text with commas
+  needs          ids of tasks that must be completed before
+  priority role  see docs/plan.md
+  check          command that must succeed when the agent says that it is done
 With -m, each of FILES (or each line of stdin, or each row of --input) makes one task:
   {}             the file name, the line or the row
   {/} {//}       its last part, its folder
@@ -286,14 +292,16 @@ func (b *batchRun) run(c *cli.Context) error {
 		return err
 	}
 	defer b.spool.Close()
-	if line := b.planned.Unplanned(); line != "" {
-		b.Note("%s", line)
+	if err := b.planned.Arrange(c.Context, b.tasks(), b.spool, b.o.format); err != nil {
+		return err
+	}
+	for _, line := range []string{b.planned.Unplanned(), b.planned.Idle()} {
+		if line != "" {
+			b.Note("%s", line)
+		}
 	}
 	if line := b.planned.Unbound(); needs.Strict && line != "" {
 		b.Say("%s", line)
-	}
-	if err := b.planned.Arrange(b.tasks(), b.o.format); err != nil {
-		return err
 	}
 	if c.Bool("dry-run") {
 		if cfg.Model == auto {
@@ -401,7 +409,10 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 		}
 	}
 	if err != nil {
-		const hint = "nothing was started: mend the input (qq batch --help describes it)"
+		hint := "nothing was started: mend the input (qq batch --help describes it)"
+		if errors.Is(err, taskfile.ErrNoTasks) && src.Input != nil {
+			hint = "what writes to the pipe has written no task"
+		}
 		return nil, command.Usage(command.Advised(err, hint))
 	}
 	return spool, nil
@@ -467,6 +478,7 @@ func directory(path string) error {
 // it has none.
 func (b *batchRun) complete(t task.Task) task.Task {
 	t.Dir = b.folders[t.WorkingDir]
+	t = ceiling.Relative(t, t.WorkingDir)
 	if t.Agent == "" {
 		t.Agent = b.o.agent
 	}

@@ -48,6 +48,9 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 		return output.WriteError(err)
 	case b.o.format == output.JSON && b.planned.Plan != nil:
 		return output.WriteJSON(b.Out, b.planned.Describe(past))
+	case b.planned.Plan != nil && (b.o.format == output.Markdown || b.o.format == output.StreamJSON):
+		return command.Usagef("text, json, jsonl and mermaid show the plan",
+			"--output-format %s is for results, and --dry-run has none", b.o.format)
 	}
 	lines := b.planned.Lines(past)
 	n := 0
@@ -62,11 +65,11 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 			return err
 		}
 		if b.o.format == output.Text {
-			text := fmt.Sprintf("%d\t%s\t%s\n", n, t.Agent, task.Shorten(t.Text, 200))
+			text := fmt.Sprintf("%s\t%s\t%s\n", lines.Name(n-1), t.Agent, task.Shorten(t.Text, 200))
 			for _, line := range append(lines.Waits(n-1), plan...) {
 				text += "\t" + line + "\n"
 			}
-			_, err = b.Out.WriteString(command.Printable(text))
+			_, err = b.Out.WriteString(command.Printable(planned.Fit(text, b.Out.Width())))
 			err = output.WriteError(err)
 		} else {
 			err = output.WriteJSON(b.Out, struct {
@@ -81,7 +84,7 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 	if b.o.format != output.Text {
 		return nil
 	}
-	_, err := b.Out.WriteString(command.Printable(lines.Summary))
+	_, err := b.Out.WriteString(command.Printable(planned.Fit(lines.Summary, b.Out.Width())))
 	return output.WriteError(err)
 }
 

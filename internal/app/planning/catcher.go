@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -108,7 +109,8 @@ func (c *Catcher) take(ctx context.Context, tasks []task.Task) (err error) {
 	defer c.mu.Unlock()
 	defer func() {
 		if err != nil {
-			c.refused, c.problem = true, err.Error()
+			c.refused = true
+			c.problem, _ = task.Explain(err) // its hint is for the model
 		}
 	}()
 	order := make([]plan.Task, len(tasks))
@@ -121,6 +123,9 @@ func (c *Catcher) take(ctx context.Context, tasks []task.Task) (err error) {
 	if err := needs.Check(tasks...); err != nil {
 		return err
 	}
+	if err := needs.CheckFields(c.withSchemas(tasks)...); err != nil {
+		return err
+	}
 	ids := map[string]bool{}
 	for _, g := range c.caught {
 		for _, t := range g.tasks {
@@ -128,6 +133,7 @@ func (c *Catcher) take(ctx context.Context, tasks []task.Task) (err error) {
 		}
 	}
 	for i, t := range tasks {
+		t = ceiling.Relative(t, filepath.Join(c.Ceiling.Task.WorkingDir, t.WorkingDir))
 		if t.ID != "" && ids[t.ID] {
 			return fmt.Errorf("task %d: the id %q is given twice", i, task.Shorten(t.ID, 40))
 		}
@@ -139,6 +145,17 @@ func (c *Catcher) take(ctx context.Context, tasks []task.Task) (err error) {
 	}
 	c.caught = append(c.caught, caught{tool.CallOf(ctx).ID, tasks})
 	return nil
+}
+
+// withSchemas returns tasks with the schemas of their agents, where they have none.
+func (c *Catcher) withSchemas(tasks []task.Task) []task.Task {
+	tasks = slices.Clone(tasks)
+	for i, t := range tasks {
+		if a, err := c.Known.Lookup(t.Normalized().Agent); err == nil && len(t.Schema) == 0 {
+			tasks[i].Schema = a.Schema
+		}
+	}
+	return tasks
 }
 
 // check returns why qq batch could not run t, or why the agent may not hand it out.

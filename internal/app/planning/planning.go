@@ -181,10 +181,12 @@ func (p *planRun) print(tasks []task.Task) error {
 	if p.file != nil || p.Out.Terminal() {
 		p.Note("%s: read them, then: qq batch %s", count(len(tasks), "task"), name)
 	}
-	if checks > 0 {
-		const text = "warning: a model wrote the check of %s, which is a command: qq batch asks about it until you " +
-			"have looked at it and run: qq trust %s"
-		p.Say(text, count(checks, "task"), name)
+	const asks = "warning: a model wrote the check of %s, which is a command: qq batch asks about it until you "
+	switch {
+	case checks > 0 && p.file != nil:
+		p.Say(asks+"have looked at it and run: qq trust %s", count(checks, "task"), name)
+	case checks > 0:
+		p.Say(asks+"keep the plan with -o FILE, look at it, and run: qq trust FILE", count(checks, "task"))
 	}
 	return nil
 }

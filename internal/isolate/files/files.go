@@ -40,6 +40,12 @@ func (s State) File() bool { return s.Mode.IsRegular() && !s.None() }
 // unreadable is the sum of a file that its owner may not read.
 const unreadable = "unreadable"
 
+// TempPrefix begins the names of new files in the tree that a join has not renamed yet.
+const TempPrefix = ".qq-join-"
+
+// Temporary reports whether name is that of a file that a join has not renamed yet.
+func Temporary(name string) bool { return strings.HasPrefix(name, TempPrefix) }
+
 // Look returns the state of the file name. A name below something that is no folder is no file, also below a link. own
 // says that the file is in a copy: then it is made readable if it is not, and the state has the permissions before.
 func Look(root *os.Root, name string, own bool) (State, fs.FileInfo, error) {

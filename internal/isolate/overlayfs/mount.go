@@ -24,19 +24,23 @@ func ours(info fs.FileInfo) bool {
 	return ok && int(st.Uid) == os.Geteuid() && int(st.Gid) == os.Getegid()
 }
 
-// Mounter mounts overlays over one folder, the tree.
+// Mounter mounts overlays over one folder, the tree. Several goroutines may use it.
 type Mounter struct {
 	host  *proc.Host
 	exe   string       // the path of this program
 	owned func() error // why a user namespace does not help, see foreign
+
+	mu     sync.Mutex // held while an overlay is mounted
+	helper *helper    // nil if none runs
 }
 
 // NewMounter returns a Mounter for a tree. exe is the path of this program, whose main calls [sandbox.Exec].
 func NewMounter(host *proc.Host, exe, tree string) *Mounter {
-	return &Mounter{host, exe, sync.OnceValue(func() error { return foreign(tree) })}
+	return &Mounter{host: host, exe: exe, owned: sync.OnceValue(func() error { return foreign(tree) })}
 }
 
-// Mount mounts an overlay: in this process if it may mount, else by a process in a user namespace.
+// Mount mounts an overlay: in this process if it may mount, else by a process in a user namespace, which stays for the
+// next ones until Close.
 func (m *Mounter) Mount(l sandbox.Layers) (*os.File, error) {
 	f, err := l.Mount()
 	if !errors.Is(err, unix.EPERM) {
@@ -45,37 +49,98 @@ func (m *Mounter) Mount(l sandbox.Layers) (*os.File, error) {
 	if err := m.owned(); err != nil {
 		return nil, err
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		fresh := m.helper == nil
+		if fresh {
+			if m.helper, err = start(m.host, m.exe); err != nil {
+				return nil, err
+			}
+		}
+		f, err = m.helper.ask(l)
+		if !errors.Is(err, errEnded) {
+			return f, err
+		}
+		why := m.helper.end()
+		if m.helper = nil; fresh { // an older one may have been killed
+			return nil, why
+		}
+	}
+}
+
+// Close ends the process that mounts. The overlays stay.
+func (m *Mounter) Close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.helper != nil {
+		_ = m.helper.end()
+		m.helper = nil
+	}
+}
+
+// helper is a process in a user namespace that mounts overlays.
+type helper struct {
+	process *proc.Process
+	socket  int
+	said    *os.File // its stderr
+}
+
+// errEnded says that a helper has ended.
+var errEnded = errors.New("the process that mounts has ended")
+
+func start(host *proc.Host, exe string) (*helper, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket: %w", err)
 	}
 	for _, fd := range pair {
 		unix.CloseOnExec(fd)
 	}
-	mine, yours := pair[0], os.NewFile(uintptr(pair[1]), "socket")
-	defer unix.Close(mine)
+	h := &helper{socket: pair[0]}
+	yours := os.NewFile(uintptr(pair[1]), "socket")
 	defer yours.Close()
 	read, write, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("make a pipe: %w", err)
+		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), unix.Close(h.socket))
 	}
-	defer read.Close()
 	defer write.Close()
-	args, env := l.MountArgs(3)
-	p, err := m.host.Start(proc.Command{
-		Path: m.exe, Args: args, Env: []string{env}, Dir: "/", Stderr: write, Extra: []*os.File{yours},
+	args, env := sandbox.MountArgs(3)
+	h.said = read
+	h.process, err = host.Start(proc.Command{
+		Path: exe, Args: args, Env: []string{env}, Dir: "/", Stderr: write, Extra: []*os.File{yours},
 		Namespace: true, Overlays: true, Marker: "QQ_COMMAND_ID_MOUNT=" + task.NewID(),
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, read.Close(), unix.Close(h.socket))
 	}
-	write.Close()
-	yours.Close()
-	said, _ := io.ReadAll(io.LimitReader(read, 4096))
-	if exit := p.Wait(); exit.Code != 0 {
-		return nil, errors.New(strings.TrimPrefix(strings.TrimSpace(string(said)), "qq: sandbox: "))
+	return h, nil
+}
+
+// ask has an overlay mounted. The error is errEnded if the process is no longer there.
+func (h *helper) ask(l sandbox.Layers) (*os.File, error) {
+	if _, err := unix.Write(h.socket, l.Request()); errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		return nil, errEnded
+	} else if err != nil {
+		return nil, fmt.Errorf("ask for an overlay: %w", err)
 	}
-	return Receive(mine)
+	f, err := receive(h.socket)
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
+		return nil, errEnded
+	}
+	return f, err
+}
+
+// end ends the process, and returns what it said, or else errEnded.
+func (h *helper) end() error {
+	_ = unix.Close(h.socket)
+	text, _ := io.ReadAll(io.LimitReader(h.said, 4096))
+	_ = h.said.Close()
+	h.process.Wait()
+	if said := strings.TrimPrefix(strings.TrimSpace(string(text)), "qq: sandbox: "); said != "" {
+		return errors.New(said)
+	}
+	return errEnded
 }
 
 // foreign returns an error about a file in the folder tree that belongs to another user or group. In a user namespace

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -16,14 +17,20 @@ import (
 	"qq/internal/sandbox"
 )
 
-// Receive returns the file that was sent over a socket.
-func Receive(socket int) (*os.File, error) {
-	control := make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := unix.Recvmsg(socket, make([]byte, 1), control, 0)
+// receive returns the overlay in the answer of a process of [sandbox.MountArgs]. The error is [io.EOF] if it has ended.
+func receive(socket int) (*os.File, error) {
+	text, control := make([]byte, 4096), make([]byte, unix.CmsgSpace(4))
+	n, rights, _, _, err := unix.Recvmsg(socket, text, control, 0)
 	if err != nil {
 		return nil, fmt.Errorf("receive an overlay: %w", err)
 	}
-	messages, err := unix.ParseSocketControlMessage(control[:n])
+	if n == 0 {
+		return nil, io.EOF
+	}
+	if text[0] != 0 {
+		return nil, errors.New(string(text[:n]))
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:rights])
 	if err != nil || len(messages) != 1 {
 		return nil, errors.New("no overlay was received")
 	}

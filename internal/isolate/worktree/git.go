@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"qq/internal/approval/rules/gitconfig"
+	"qq/internal/isolate/files"
 	"qq/pkg/proc"
 	"qq/pkg/task"
 )
@@ -260,6 +261,7 @@ func (r *Repository) files(ctx context.Context) ([]string, error) {
 		}
 		names = append(names, split(out)...)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return files.Temporary(path.Base(name)) })
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
@@ -309,8 +311,8 @@ func (r *Repository) Add(ctx context.Context, folder string) (*Manifest, error) 
 	return duplicate(ctx, r.Top, folder, names)
 }
 
-// list renames beside to own, and makes the folder of own. That one goes with the last worktree, which others may remove
-// between the two.
+// list renames beside to own, and makes the folder of own. That one goes with the last worktree, which others may
+// remove between the two.
 func list(beside, own string) (err error) {
 	for range 1000 {
 		if err = os.Mkdir(filepath.Dir(own), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

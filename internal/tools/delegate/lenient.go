@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"qq/pkg/task"
 )
 
 // unfence returns text without a Markdown code fence, in which models often wrap JSON.
@@ -46,7 +48,7 @@ func lenient(given json.RawMessage) (json.RawMessage, error) {
 		case "schema":
 			ok = strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid([]byte(text))
 		case "targets", "needs":
-			items, err := json.Marshal(split(text))
+			items, err := json.Marshal(task.Listed(text))
 			ok, text = err == nil, string(items)
 		default:
 			ok = false
@@ -65,45 +67,11 @@ func list(key string, value json.RawMessage) ([]string, error) {
 	}
 	var text string
 	if json.Unmarshal(value, &text) == nil {
-		return split(text), nil
+		return task.Listed(text), nil
 	}
 	var items []string
 	if json.Unmarshal(value, &items) != nil {
 		return nil, fmt.Errorf("argument %q must be a list of texts", key)
 	}
-	return trimmed(items), nil
-}
-
-// split splits a string that lists items: a JSON array, or items separated by commas or newlines.
-// A comma inside the braces of a glob does not separate.
-func split(text string) []string {
-	var items []string
-	if json.Unmarshal([]byte(text), &items) == nil {
-		return trimmed(items)
-	}
-	depth, start := 0, 0
-	for i, c := range text {
-		switch c {
-		case '{':
-			depth++
-		case '}':
-			depth--
-		case ',', '\n':
-			if depth <= 0 {
-				items, start = append(items, text[start:i]), i+1
-			}
-		}
-	}
-	return trimmed(append(items, text[start:]))
-}
-
-// trimmed returns items without surrounding white space and without empty items.
-func trimmed(items []string) []string {
-	kept := []string{}
-	for _, s := range items {
-		if s = strings.TrimSpace(s); s != "" {
-			kept = append(kept, s)
-		}
-	}
-	return kept
+	return task.Listed(string(value)), nil
 }

@@ -174,15 +174,46 @@ func Check(t task.Task) error {
 		return errors.New("check is given for a task that may only read: leave check or read_only out")
 	}
 	for _, target := range t.Targets {
-		if !filepath.IsLocal(filepath.FromSlash(target)) || !doublestar.ValidatePattern(target) {
-			return fmt.Errorf("target %q is no path or glob inside of the working directory", target)
+		name := task.Shorten(target, 100)
+		switch {
+		case strings.HasPrefix(target, "~/"):
+			return task.Hinted("write it relative to the folder of the task; a folder that is called ~ is ./~",
+				"target %q begins with ~, which is not the home directory here", name)
+		case filepath.IsLocal(filepath.FromSlash(target)) && !doublestar.ValidatePattern(target):
+			return task.Hinted(`close each [ and {, or write a \ before one that belongs to the name of a file`,
+				"target %q is a malformed glob", name)
+		case !filepath.IsLocal(filepath.FromSlash(target)):
+			return fmt.Errorf("target %q is no path or glob inside of the working directory", name)
 		}
 		if strings.Count(target, "{") > maxParts || strings.Count(target, "**") > maxParts {
 			return fmt.Errorf("target %q has more than %d of { or **: write several targets",
-				task.Shorten(target, 100), maxParts)
+				name, maxParts)
 		}
 	}
 	return nil
+}
+
+// Relative returns t with targets that are relative to dir, the folder of the task.
+// Absolute ones that are not inside of it stay.
+func Relative(t task.Task, dir string) task.Task {
+	if !slices.ContainsFunc(t.Targets, filepath.IsAbs) {
+		return t
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return t
+	}
+	real, _ := realDir(dir)
+	t.Targets = slices.Clone(t.Targets)
+	for i, target := range t.Targets {
+		for _, base := range []string{dir, real} {
+			below, err := filepath.Rel(base, target)
+			if err == nil && filepath.IsAbs(target) && filepath.IsLocal(below) {
+				t.Targets[i] = below
+			}
+		}
+	}
+	return t
 }
 
 // Settle returns t limited to the rights of the agent ([Ceiling.Restrict]). The reason is empty unless

@@ -3,6 +3,7 @@ package ceiling
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"qq/pkg/task"
 )
@@ -23,6 +24,7 @@ func (a Asker) Grant(ctx context.Context, t task.Task) (task.Task, *task.Result)
 		r := a.Known.Resolved(t).Ended(status, why)
 		return t, &r
 	}
+	t = Relative(t, filepath.Join(a.Task.WorkingDir, t.WorkingDir))
 	if status, why := a.DenyReason(t, a.Known); why != "" {
 		return refuse(status, why)
 	}

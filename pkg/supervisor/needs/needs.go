@@ -37,10 +37,42 @@ func Check(tasks ...task.Task) error {
 				continue
 			}
 			id := task.Shorten(use.ID, 40)
-			return &task.Error{
-				Status:  task.Misused,
-				Problem: fmt.Sprintf("task %d uses the result of %q, which is not in its needs", i+1, id),
-				Hint:    fmt.Sprintf("add %q to its needs", id),
+			return task.Wrong(i, fmt.Sprintf("add %q to its needs", id),
+				"task %d uses the result of %q, which is not in its needs", i+1, id)
+		}
+		if len(t.Needs) == 0 || !strings.Contains(t.Text, "{{") {
+			continue
+		}
+		if needs == nil {
+			needs = set(len(t.Needs), func(k int) string { return t.Needs[k] })
+		}
+		if id, inner := reference.Mistaken(t.Text, needs); id != "" {
+			return task.Wrong(i, fmt.Sprintf("did you mean {{%[1]s.output}} or {{%[1]s.structured.FIELD}}?", id),
+				"task %d names {{%s}}, which is no result", i+1, task.Shorten(inner, 100))
+		}
+	}
+	return nil
+}
+
+// CheckFields returns an error if a task names a field of the structured result of another that has no schema, and so
+// no such result.
+func CheckFields(tasks ...task.Task) error {
+	var plain map[string]bool // ids of those without a schema
+	for i, t := range tasks {
+		for _, use := range reference.Find(t.Text) {
+			if plain == nil {
+				plain = set(len(tasks), func(k int) string {
+					if len(tasks[k].Schema) > 0 {
+						return ""
+					}
+					return tasks[k].ID
+				})
+			}
+			if use.Field != "" && plain[use.ID] {
+				id := task.Shorten(use.ID, 40)
+				hint := fmt.Sprintf("give %q a schema that requires the field, or use {{%s.output}}", id, id)
+				return task.Wrong(i, hint,
+					"task %d uses the field %q of %q, which has no schema", i+1, task.Shorten(use.Field, 40), id)
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"qq/pkg/supervisor/targets"
 )
 
 // Description is a plan as people and scripts see it. A task without an id is called by its number in the
@@ -34,9 +36,11 @@ type Described struct {
 
 // Blame is one task that another one waits for, and why.
 type Blame struct {
-	ID     string   `json:"id"` // empty for [Phase]
+	ID     string   `json:"id"`
 	Reason Reason   `json:"reason"`
 	Paths  []string `json:"paths"`
+	// Imports say why a task that reads touches a path that it does not name.
+	Imports []string `json:"imports,omitempty"`
 }
 
 // Summary is what is said of a plan as a whole.
@@ -65,21 +69,27 @@ type Circumstances struct {
 func (p *Plan) Describe(c Circumstances) Description {
 	n := p.Len()
 	d := Description{Tasks: make([]Described, n), Stages: [][]string{}}
+	budget := targets.NewBudget(allSteps / 2)
+	seen := map[string]bool{}
+	first := p.firstPhase()
 	for i, t := range p.tasks {
 		d.Tasks[i] = Described{
 			ID: p.id(i), Index: i, Agent: t.Agent, Role: t.Role, Effect: t.Effect.String(), Targets: []string{},
 			Needs: append([]string{}, t.Needs...), Priority: t.Priority, WaitsFor: []Blame{},
 		}
+		clear(seen)
 		for _, target := range t.Targets {
-			if path := c.show(target.String()); !slices.Contains(d.Tasks[i].Targets, path) {
+			if path := c.show(target.String()); !seen[path] {
+				seen[path] = true
 				d.Tasks[i].Targets = append(d.Tasks[i].Targets, path)
 			}
 		}
-		for _, w := range p.Waits(i) {
-			b := Blame{Reason: w.Reason, Paths: []string{}}
-			if w.On >= 0 {
-				b.ID = p.id(w.On)
+		for _, w := range p.waits(i, budget) {
+			if w.Reason == Phase {
+				d.Tasks[i].WaitsFor = append(d.Tasks[i].WaitsFor, first...)
+				continue
 			}
+			b := Blame{ID: p.id(w.On), Reason: w.Reason, Paths: []string{}}
 			for _, path := range w.Paths {
 				b.Paths = append(b.Paths, c.show(path))
 			}
@@ -105,6 +115,17 @@ func (p *Plan) Describe(c Circumstances) Description {
 		d.Summary.Seconds = &seconds
 	}
 	return d
+}
+
+// firstPhase returns the tasks that those of the second phase wait for, 100 at most.
+func (p *Plan) firstPhase() []Blame {
+	var first []Blame
+	for i := range p.second {
+		if !p.second[i] && len(first) < MaxPaths {
+			first = append(first, Blame{ID: p.id(i), Reason: Phase, Paths: []string{}})
+		}
+	}
+	return first
 }
 
 // show returns a path as people write it.

@@ -60,7 +60,11 @@ func TestStagesOfPhases(t *testing.T) {
 	d := p.Describe(Circumstances{Jobs: 4})
 	assert.Equal(t, [][]string{{"r"}, {"s"}, {"w"}, {"v"}}, d.Stages)
 	assert.Equal(t, []string{"r", "s", "w", "v"}, d.Summary.LongestChain)
-	assert.Equal(t, []Blame{{Reason: Phase, Paths: []string{}}}, d.Tasks[0].WaitsFor)
+	assert.Equal(t, []Blame{{ID: "r", Reason: Phase, Paths: []string{}}, {ID: "s", Reason: Phase, Paths: []string{}}},
+		d.Tasks[0].WaitsFor)
+	p, err = New([]Task{writer("w", "a"), reader("r:w", "b")}, Options{Phases: true})
+	require.NoError(t, err)
+	assert.Empty(t, p.Waits(0), "there is nobody to wait for")
 }
 
 // The name of a task without an id is not the id of another.

@@ -22,7 +22,13 @@ type linker struct {
 	marks   []int32 // scratch of [Plan.reduce]
 	refs    []targets.Ref
 	found   []int32
+	touched []int32 // of each task: the place of the last one that it was found to conflict with
+	budget  *targets.Budget
 }
+
+// The comparisons of globs of a plan may take so many steps: in all, and more for each target. That is less than a
+// second, and about 4,000 globs that begin alike. Then globs that begin alike count as touching the same paths.
+const allSteps, moreSteps = 20_000_000, 500
 
 // writes is a target of a writer.
 type writes struct {
@@ -39,13 +45,14 @@ type met struct {
 }
 
 func newLinker(tasks []Task) *linker {
-	l := &linker{tasks: tasks, met: make([]met, len(tasks))}
+	l := &linker{tasks: tasks, met: make([]met, len(tasks)), touched: make([]int32, len(tasks))}
 	var room [2]int
 	for _, t := range tasks {
 		if t.Effect != targets.None {
 			room[t.Effect] += max(len(t.Targets), 1)
 		}
 	}
+	l.budget = targets.NewBudget(allSteps + moreSteps*(room[targets.Reads]+room[targets.Writes]))
 	l.writers.Grow(room[targets.Writes])
 	l.readers.Grow(room[targets.Reads])
 	return l
@@ -125,12 +132,26 @@ func (l *linker) after(list []int32, own *met, until *int32) []int32 {
 	return list
 }
 
+// touches reports whether the task on, of which other is a target, conflicts with the one that is being added, of which
+// target is one. It adds on to found once, and compares no more of its targets then.
+func (l *linker) touches(on int32, other, target targets.Target) bool {
+	if l.touched[on] == l.now {
+		return true
+	}
+	if !l.budget.Overlap(other, target) {
+		return false
+	}
+	l.touched[on] = l.now
+	l.found = append(l.found, on)
+	return true
+}
+
 // afterWriters adds to found the writers of what a reader reads.
 func (l *linker) afterWriters(target targets.Target) {
-	l.refs = l.writers.Overlapping(target, l.refs[:0])
+	l.refs = l.writers.Near(0, target, l.refs[:0])
 	for _, ref := range l.refs {
-		_, w := l.writers.At(ref)
-		l.found = append(l.found, w.task)
+		other, w := l.writers.At(ref)
+		l.touches(w.task, other, target)
 	}
 }
 
@@ -138,23 +159,24 @@ func (l *linker) afterWriters(target targets.Target) {
 // target of the writer: who conflicts with one of them, conflicts with the writer as well.
 func (l *linker) afterAll(target targets.Target) {
 	var seen targets.Mark // readers that a writer of all of the target has waited for
-	l.refs = l.writers.Overlapping(target, l.refs[:0])
+	l.refs = l.writers.Near(0, target, l.refs[:0])
 	for _, ref := range l.refs {
 		other, w := l.writers.At(ref)
-		l.found = append(l.found, w.task)
-		if targets.Contains(other, target) {
+		if !l.touches(w.task, other, target) {
+			continue
+		}
+		if l.budget.Contains(other, target) {
 			seen = max(seen, w.readers)
 		}
-		if targets.Contains(target, other) {
+		if l.budget.Contains(target, other) {
 			l.writers.Remove(ref)
 			l.met[w.task].live--
 		}
 	}
-	l.refs = l.readers.Since(seen, target, l.refs[:0])
+	l.refs = l.readers.Near(seen, target, l.refs[:0])
 	for _, ref := range l.refs {
 		other, task := l.readers.At(ref)
-		l.found = append(l.found, task)
-		if targets.Contains(target, other) {
+		if l.touches(task, other, target) && l.budget.Contains(target, other) {
 			l.readers.Remove(ref)
 		}
 	}

@@ -11,11 +11,6 @@ import (
 	"qq/pkg/task"
 )
 
-// mistake returns an error of the person or the model that wrote the tasks.
-func mistake(hint, format string, args ...any) error {
-	return &task.Error{Status: task.Misused, Problem: fmt.Sprintf(format, args...), Hint: hint}
-}
-
 // resolve finds the tasks with the ids of needs.
 func (p *Plan) resolve() error {
 	ids := make(map[string]int32)
@@ -24,7 +19,7 @@ func (p *Plan) resolve() error {
 			continue
 		}
 		if first, ok := ids[t.ID]; ok {
-			return mistake("give each task of a batch an id of its own", "id %q is given twice: tasks %d and %d",
+			return task.Wrong(i, "give each task of a batch an id of its own", "id %q is given twice: tasks %d and %d",
 				task.Shorten(t.ID, 40), first+1, i+1)
 		}
 		ids[t.ID] = int32(i)
@@ -58,7 +53,10 @@ func (p *Plan) unknown(i int, id string) error {
 		}
 	}
 	hint := spelling.DidYouMean(spelling.Nearest(id, known)) + "needs takes ids of tasks of the same batch"
-	return mistake(hint, "%s needs %q, and no task has that id", p.name(i), task.Shorten(id, 40))
+	if strings.ContainsAny(id, " \t") {
+		hint += `; several are a list, or one text with commas: "a, b"`
+	}
+	return task.Wrong(i, hint, "%s needs %q, and no task has that id", p.name(i), task.Shorten(id, 40))
 }
 
 // name returns what the task at index i is called in texts.
@@ -105,7 +103,7 @@ func (p *Plan) sort(phases bool) error {
 	if len(p.order) < n {
 		return p.cycle(left)
 	}
-	if phases {
+	if phases && slices.Contains(phase, false) {
 		p.second = phase
 	}
 	return nil
@@ -139,7 +137,7 @@ func (p *Plan) cycle(left []int) error {
 			names = append(names, "…")
 		}
 	}
-	return mistake("a task can only need tasks that do not need it: take one of these needs out",
+	return task.Wrong(int(walk[0]), "a task can only need tasks that do not need it: take one of these needs out",
 		"tasks wait for each other: needs: %s", strings.Join(names, " -> "))
 }
 

@@ -9,6 +9,7 @@
 package plan
 
 import (
+	"context"
 	"slices"
 
 	"qq/pkg/supervisor/targets"
@@ -35,6 +36,8 @@ type Options struct {
 	Phases bool
 	// Together lets tasks run at once that may touch the same paths. Only needs and phases count then.
 	Together bool
+	// Context ends the planning early. nil means that nothing does.
+	Context context.Context
 }
 
 // Plan is the order of the tasks of a batch. It does not change.
@@ -65,6 +68,9 @@ func New(tasks []Task, o Options) (*Plan, error) {
 	l := newLinker(tasks)
 	l.marks = make([]int32, len(tasks))
 	for _, i := range p.order {
+		if o.Context != nil && o.Context.Err() != nil {
+			return nil, context.Cause(o.Context)
+		}
 		p.conflicts[i] = p.reduce(l.link(i), i, l.marks)
 	}
 	return p, nil
@@ -130,19 +136,25 @@ const (
 	ReadsAfter Reason = "reads-after"  // it reads what the other writes
 	WriteAfter Reason = "writes-after" // it writes what the other reads
 	Phase      Reason = "phase"        // all that gather information come first
+	Undecided  Reason = "undecided"    // there are too many globs to compare them all, so they may touch one path
 )
 
 // Wait is one task that another waits for.
 type Wait struct {
 	On     int // index of the task; -1 for [Phase]: all of the first phase
 	Reason Reason
-	// Paths are what both touch. None means that it may be anything.
+	// Paths are what both touch, 100 at most. None means that it may be anything.
 	Paths []string
 }
 
+// MaxPaths is how many paths of a wait are named.
+const MaxPaths = 100
+
 // Waits returns what the task at index i waits for. What follows from other waits is left out: of many
 // writers of one file each waits for the one before it.
-func (p *Plan) Waits(i int) []Wait {
+func (p *Plan) Waits(i int) []Wait { return p.waits(i, targets.NewBudget(allSteps/10)) }
+
+func (p *Plan) waits(i int, budget *targets.Budget) []Wait {
 	var waits []Wait
 	for _, on := range p.needs[i] {
 		waits = append(waits, Wait{On: int(on), Reason: Need})
@@ -155,10 +167,9 @@ func (p *Plan) Waits(i int) []Wait {
 		case p.tasks[on].Effect == targets.Reads:
 			w.Reason = WriteAfter
 		}
-		for _, own := range scope(p.tasks[i]) {
-			for _, other := range scope(p.tasks[on]) {
-				w.Paths = appendShared(w.Paths, own, other)
-			}
+		decided := true
+		if w.Paths, decided = shared(p.tasks[i], p.tasks[on], budget); !decided {
+			w.Reason = Undecided
 		}
 		waits = append(waits, w)
 	}
@@ -169,16 +180,38 @@ func (p *Plan) Waits(i int) []Wait {
 	return waits
 }
 
-// appendShared appends to paths what a and b have in common, if that is not every path.
-func appendShared(paths []string, a, b targets.Target) []string {
-	if !targets.Overlap(a, b) {
-		return paths
+// shared returns what two tasks that are held apart have in common, without the path that is every path. decided
+// says that it found something.
+func shared(a, b Task, budget *targets.Budget) (paths []string, decided bool) {
+	var others targets.Index[struct{}]
+	for _, other := range scope(b) {
+		others.Add(other, struct{}{})
 	}
+	var near []targets.Ref
+	for _, own := range scope(a) {
+		near = others.Near(0, own, near[:0])
+		slices.Sort(near)
+		for _, ref := range near {
+			other, _ := others.At(ref)
+			if !budget.Overlap(own, other) || budget.Spent() {
+				continue
+			}
+			decided = true
+			if paths = appendShared(paths, own, other, budget); len(paths) >= MaxPaths {
+				return paths[:MaxPaths], true
+			}
+		}
+	}
+	return paths, decided
+}
+
+// appendShared appends to paths what a and b, which overlap, have in common, if that is not every path.
+func appendShared(paths []string, a, b targets.Target, budget *targets.Budget) []string {
 	shared := []string{a.String(), b.String()}
 	switch {
-	case targets.Contains(a, b):
+	case budget.Contains(a, b):
 		shared = shared[1:]
-	case targets.Contains(b, a):
+	case budget.Contains(b, a):
 		shared = shared[:1]
 	}
 	for _, path := range shared {

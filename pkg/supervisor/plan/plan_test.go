@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -92,6 +94,47 @@ func TestChain(t *testing.T) {
 	for i := range every {
 		require.LessOrEqual(t, len(p.conflicts[i]), 1)
 	}
+}
+
+// globs returns 20 writers of 200 globs each, and one that writes another folder.
+func globs(format string) []Task {
+	tasks := []Task{writer("far", "far/x")}
+	for i := range 20 {
+		t := writer("")
+		for k := range 200 {
+			t.Targets = append(t.Targets, targets.Parse("/src/"+fmt.Sprintf(format, i*200+k), false))
+		}
+		tasks = append(tasks, t)
+	}
+	return tasks
+}
+
+// Thousands of globs that begin alike are planned in seconds. Those that cannot all be compared count as touching the
+// same paths, and the reason says so.
+func TestManyGlobs(t *testing.T) {
+	began := time.Now()
+	p := planned(t, globs("**/*x%dy *")...)
+	assert.Equal(t, []int32{19}, p.conflicts[20], "each waits for the one before it")
+	assert.Equal(t, BothWrite, p.Describe(Circumstances{}).Tasks[20].WaitsFor[0].Reason)
+
+	p = planned(t, globs("**/a%d?b/*")...) // no two of them match one path
+	assert.Empty(t, p.conflicts[2], "there is time for the first ones")
+	d := p.Describe(Circumstances{})
+	assert.Equal(t, []Blame{{ID: "20", Reason: Undecided, Paths: []string{}}}, d.Tasks[20].WaitsFor)
+	assert.Equal(t, 1, d.Tasks[0].Stage)
+	for i := 1; i < len(p.conflicts); i++ {
+		assert.NotContains(t, p.conflicts[i], int32(0), "another folder")
+	}
+	assert.Less(t, time.Since(began), 15*time.Second, "two plans, also on a busy machine")
+}
+
+// A plan ends when its context does.
+func TestEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("a signal")
+	cancel(why)
+	_, err := New([]Task{writer("a")}, Options{Context: ctx})
+	assert.ErrorIs(t, err, why)
 }
 
 // Readers that may read anything, among writers of one file each, are a chain as well.

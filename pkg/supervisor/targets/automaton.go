@@ -1,7 +1,9 @@
 package targets
 
 import (
+	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -218,48 +220,60 @@ func (c *compiler) braces(s string, i, depth int) int {
 	return i
 }
 
-// intersect reports whether some path is in a and in b. Both begin with the same n bytes. It follows all
-// pairs of states that the two automata can be in at once.
-func intersect(a, b Target, n int) bool {
-	var roomA, roomB [128]inst
-	progA, okA := program(roomA[:0], a, n)
-	progB, okB := program(roomB[:0], b, n)
-	if !okA || !okB {
+// scratch is the memory of one comparison. It is used again for the next one.
+type scratch struct {
+	a, b []inst
+	seen []uint64   // pairs of states, a bit for each
+	todo [][2]int32 // pairs that are still to be followed
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// push adds a pair of states, unless it was added before.
+func (s *scratch) push(x, y int32) {
+	at := int(x)*len(s.b) + int(y)
+	if bit := uint64(1) << (at % 64); s.seen[at/64]&bit == 0 {
+		s.seen[at/64] |= bit
+		s.todo = append(s.todo, [2]int32{x, y})
+	}
+}
+
+// intersect reports whether some path is in x and in y. Both begin with the same n bytes. It follows all
+// pairs of states that the two automata can be in at once, as long as the budget lasts.
+func (w *Budget) intersect(x, y Target, n int) bool {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	var okX, okY bool
+	s.a, okX = program(s.a[:0], x, n)
+	s.b, okY = program(s.b[:0], y, n)
+	if !okX || !okY || !w.take(len(s.a)+len(s.b)) {
 		return true
 	}
-	var roomSeen [64]uint64
-	seen := roomSeen[:]
-	if need := (len(progA)*len(progB) + 63) / 64; need > len(seen) {
-		seen = make([]uint64, need)
-	}
-	var roomTodo [128][2]int32
-	todo := append(roomTodo[:0], [2]int32{})
-	push := func(x, y int32) {
-		at := int(x)*len(progB) + int(y)
-		if bit := uint64(1) << (at % 64); seen[at/64]&bit == 0 {
-			seen[at/64] |= bit
-			todo = append(todo, [2]int32{x, y})
-		}
-	}
-	for len(todo) > 0 {
-		x, y := todo[len(todo)-1][0], todo[len(todo)-1][1]
-		todo = todo[:len(todo)-1]
-		switch p, q := &progA[x], &progB[y]; {
+	words := (len(s.a)*len(s.b) + 63) / 64
+	s.seen = slices.Grow(s.seen[:0], words)[:words]
+	clear(s.seen)
+	s.todo = append(s.todo[:0], [2]int32{})
+	steps := 0
+	for ; len(s.todo) > 0; steps++ {
+		x, y := s.todo[len(s.todo)-1][0], s.todo[len(s.todo)-1][1]
+		s.todo = s.todo[:len(s.todo)-1]
+		switch p, q := &s.a[x], &s.b[y]; {
 		case p.op == split:
-			push(p.x, y)
-			push(p.y, y)
+			s.push(p.x, y)
+			s.push(p.y, y)
 		case q.op == split:
-			push(x, q.x)
-			push(x, q.y)
+			s.push(x, q.x)
+			s.push(x, q.y)
 		case p.op == match || q.op == match:
 			if p.op == q.op {
+				w.take(steps)
 				return true
 			}
 		case common(p, q):
-			push(x+1, y+1)
+			s.push(x+1, y+1)
 		}
 	}
-	return false
+	return !w.take(steps)
 }
 
 // common reports whether a character is in both p and q.

@@ -124,19 +124,23 @@ func (x *Index[V]) At(at Ref) (Target, V) { return x.entries[at].target, x.entri
 func (x *Index[V]) Now() Mark { return x.now }
 
 // Overlapping appends to found the targets that overlap with t, in no order.
-func (x *Index[V]) Overlapping(t Target, found []Ref) []Ref { return x.Since(0, t, found) }
+func (x *Index[V]) Overlapping(t Target, found []Ref) []Ref {
+	before := len(found)
+	found = x.Near(0, t, found)
+	near := slices.DeleteFunc(found[before:], func(at Ref) bool { return !Overlap(x.entries[at].target, t) })
+	return found[:before+len(near)]
+}
 
-// Since appends to found those targets that overlap with t and were added after the mark, in no order.
-func (x *Index[V]) Since(mark Mark, t Target, found []Ref) []Ref {
+// Near appends to found those targets that may overlap with t and were added after the mark, in no order. It does not
+// compare them: all others do not overlap.
+func (x *Index[V]) Near(mark Mark, t Target, found []Ref) []Ref {
 	if x.now <= mark {
 		return found
 	}
 	key := t.key()
 	all := func(first Ref) {
 		for at := first; at > 0 && x.entries[at].added > mark; at = x.entries[at].next {
-			if Overlap(x.entries[at].target, t) {
-				found = append(found, at)
-			}
+			found = append(found, at)
 		}
 	}
 	for i := 0; i < len(key); i++ { // folders above it

@@ -139,8 +139,30 @@ func clean(name string, fold bool) string {
 	return name
 }
 
+// Budget is how much work is spent on globs in many comparisons. When it is used up, globs that would have to be
+// compared overlap. A nil Budget has no end.
+type Budget struct{ left int }
+
+// NewBudget returns a budget for comparisons that take so many steps. A step takes some nanoseconds.
+func NewBudget(steps int) *Budget { return &Budget{left: steps} }
+
+// Spent reports whether the budget is used up.
+func (w *Budget) Spent() bool { return w != nil && w.left <= 0 }
+
+// take takes the steps from the budget. It returns false if that is more than there was.
+func (w *Budget) take(steps int) bool {
+	if w == nil {
+		return true
+	}
+	w.left -= steps
+	return w.left > 0
+}
+
 // Contains reports whether each path of b is in a. It may return false if that is hard to decide.
-func Contains(a, b Target) bool {
+func Contains(a, b Target) bool { return (*Budget)(nil).Contains(a, b) }
+
+// Contains is the function of that name, within the budget.
+func (w *Budget) Contains(a, b Target) bool {
 	begins := b.text[:b.prefix]
 	switch {
 	case a.kind == loose:
@@ -148,7 +170,7 @@ func Contains(a, b Target) bool {
 	case a.kind == folder && below(begins, a.text):
 		return true
 	case a.kind == glob && b.kind == file:
-		return Overlap(a, b)
+		return w.Overlap(a, b) && !w.Spent()
 	case a.kind == folder && begins == a.text && b.kind == glob:
 		return len(b.text) > len(begins) && b.text[len(begins)] == '/' && !strings.ContainsAny(b.text, spelled)
 	}
@@ -161,7 +183,10 @@ func below(name, dir string) bool {
 }
 
 // Overlap reports whether some path is in both a and b. It returns true if that cannot be decided.
-func Overlap(a, b Target) bool {
+func Overlap(a, b Target) bool { return (*Budget)(nil).Overlap(a, b) }
+
+// Overlap is the function of that name, within the budget.
+func (w *Budget) Overlap(a, b Target) bool {
 	n := min(a.prefix, b.prefix)
 	if a.text[:n] != b.text[:n] {
 		return false
@@ -179,8 +204,8 @@ func Overlap(a, b Target) bool {
 	if apart(a, b) {
 		return false
 	}
-	return intersect(a, b, int(n)) ||
-		ambiguous(a) && Overlap(a.asSpelled(), b) || ambiguous(b) && Overlap(a, b.asSpelled())
+	return w.Spent() || w.intersect(a, b, int(n)) ||
+		ambiguous(a) && w.Overlap(a.asSpelled(), b) || ambiguous(b) && w.Overlap(a, b.asSpelled())
 }
 
 // ambiguous reports whether t is a glob that may also be meant as it is spelled.

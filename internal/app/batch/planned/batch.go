@@ -1,14 +1,18 @@
 package planned
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"qq/internal/app/command"
+	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/supervisor/plan"
 	"qq/pkg/supervisor/targets"
@@ -22,6 +26,8 @@ const Mermaid = "mermaid"
 type Runner interface {
 	// Planned returns what t can do, and its targets as real paths.
 	Planned(t task.Task) plan.Task
+	// Agent returns the definition of an agent.
+	Agent(name string) (agents.Agent, error)
 	// Root returns the working directory as targets have it.
 	Root() string
 	// Events is the stream of all events.
@@ -41,8 +47,9 @@ type Batch struct {
 	Runner Runner
 	Plan   *plan.Plan // nil if all tasks may run at once
 
-	survey survey
-	writes map[string]bool // can an agent change files
+	survey  survey
+	imports map[int]map[string]string // see made
+	writes  map[string]bool           // can an agent change files
 }
 
 // See takes t into account.
@@ -75,22 +82,59 @@ func (b *Batch) Unbound() string {
 	return "--strict-targets does nothing: no task has targets"
 }
 
-// Arrange makes the plan. If nothing asks for one, it does nothing.
-func (b *Batch) Arrange(tasks iter.Seq2[task.Task, error], format string) (err error) {
+// Input is where the tasks come from.
+type Input interface {
+	// Where returns the place of the task at an index, such as "tasks.jsonl line 3".
+	Where(index int) string
+}
+
+// Idle says that --deps is given and does nothing; "" means that it does, or is not given.
+func (b *Batch) Idle() string {
+	if b.Imports == nil || b.survey.targets {
+		return ""
+	}
+	return "--deps imports does nothing here: no task has targets"
+}
+
+// Arrange makes the plan of tasks, which come from in. If nothing asks for one, it does nothing. When ctx ends, it
+// returns the cause at once, also while it waits for the file system.
+func (b *Batch) Arrange(
+	ctx context.Context, tasks iter.Seq2[task.Task, error], in Input, format string,
+) error {
 	if !b.plans(b.survey) && format != Mermaid {
 		return nil
 	}
-	if b.Plan, err = b.plan(tasks, b.survey, b.Runner); err != nil {
+	var all made
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		all, err = b.plan(ctx, tasks, b.survey, b.Runner)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if wrong, ok := errors.AsType[*task.Mistake](err); ok {
+		problem, hint := task.Explain(err)
+		number := fmt.Sprintf("task %d ", wrong.Index+1)
+		err = task.Hinted(hint, "%s(%s): %s", number, in.Where(wrong.Index), strings.TrimPrefix(problem, number))
+	}
+	if err != nil && ctx.Err() == nil {
 		return command.Usage(command.Advised(err, "nothing was started: mend the input"))
 	}
-	return nil
+	b.Plan, b.imports = all.Plan, all.imports
+	return err
 }
 
 // Describe returns the plan as people and scripts see it.
 func (b *Batch) Describe(past Past) plan.Description {
-	return b.Plan.Describe(plan.Circumstances{
+	d := b.Plan.Describe(plan.Circumstances{
 		Root: b.Runner.Root(), Jobs: b.Jobs, Usual: past.Usual(slices.Collect(maps.Keys(b.writes))),
 	})
+	explain(d, b.imports)
+	return d
 }
 
 // maxAnnounced is how many tasks the event of a plan lists. Of a larger batch it has the numbers only.

@@ -13,11 +13,12 @@ import (
 
 // addImported adds to the targets of each task that reads the files that another task may change and that a file of
 // the reader imports. So the reader waits for a writer before it, and a writer behind it waits for the reader. root is
-// the working directory as targets have it.
-func (r Rules) addImported(tasks []plan.Task, root string) {
+// the working directory as targets have it. The result says why, for each task and file that was added.
+func (r Rules) addImported(tasks []plan.Task, root string) (why map[int]map[string]string) {
 	if r.Imports == nil {
-		return
+		return nil
 	}
+	why = map[int]map[string]string{}
 	var readers targets.Index[int]
 	for i, t := range tasks {
 		if t.Effect == targets.Reads {
@@ -33,9 +34,46 @@ func (r Rules) addImported(tasks []plan.Task, root string) {
 			at := targets.Literal(path.Join(root, importer), fold).AsFile()
 			for _, ref := range readers.Overlapping(at, nil) {
 				_, i := readers.At(ref)
-				if !slices.Contains(tasks[i].Targets, imported) {
-					tasks[i].Targets = append(tasks[i].Targets, imported)
+				if slices.Contains(tasks[i].Targets, imported) {
+					continue
 				}
+				tasks[i].Targets = append(tasks[i].Targets, imported)
+				if why[i] == nil {
+					why[i] = map[string]string{}
+				}
+				why[i][file] = importer + " imports " + file
+				if r.Imports.Unsure(importer) {
+					why[i][file] = importer + " cannot be parsed, so it counts as one that imports " + file
+				}
+			}
+		}
+	}
+	return why
+}
+
+// explain adds to d why tasks that read touch files that they do not name.
+func explain(d plan.Description, why map[int]map[string]string) {
+	if len(why) == 0 {
+		return
+	}
+	at := map[string]int{}
+	for i, t := range d.Tasks {
+		at[t.ID] = i
+	}
+	for i, t := range d.Tasks {
+		for k, b := range t.WaitsFor {
+			reader := i
+			if b.Reason == plan.WriteAfter {
+				reader = at[b.ID]
+			}
+			var all []string
+			for _, path := range b.Paths {
+				if text := why[reader][path]; text != "" {
+					all = append(all, text)
+				}
+			}
+			if len(all) == len(b.Paths) {
+				t.WaitsFor[k].Imports = all
 			}
 		}
 	}

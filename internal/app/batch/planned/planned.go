@@ -6,8 +6,10 @@ package planned
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"iter"
+	"strings"
 
 	"qq/internal/imports"
 	"qq/pkg/supervisor/access"
@@ -78,22 +80,34 @@ func (r Rules) unplanned(s survey) string {
 		"(--plan strict runs writers one at a time)", s.writers, s.tasks)
 }
 
+// made is a plan, and why its tasks touch files that they do not name.
+type made struct {
+	*plan.Plan
+	imports map[int]map[string]string // by task and file
+}
+
 // plan plans the tasks of a batch. The error says what is wrong with their needs, their ids, or what they name of other
 // tasks.
-func (r Rules) plan(tasks iter.Seq2[task.Task, error], s survey, of Runner) (*plan.Plan, error) {
+func (r Rules) plan(ctx context.Context, tasks iter.Seq2[task.Task, error], s survey, of Runner) (m made, err error) {
 	var all []plan.Task
 	var texts []task.Task // what the tasks name of each other
 	for t, err := range tasks {
 		if err != nil {
-			return nil, err
+			return m, err
+		}
+		if ctx.Err() != nil {
+			return m, context.Cause(ctx)
 		}
 		all = append(all, of.Planned(t))
-		if len(reference.Find(t.Text)) == 0 {
+		if !strings.Contains(t.Text, "{{") {
 			t.Text = ""
 		}
-		texts = append(texts, task.Task{ID: t.ID, Text: t.Text, Needs: t.Needs})
+		if a, err := of.Agent(t.Normalized().Agent); err == nil && len(t.Schema) == 0 {
+			t.Schema = a.Schema
+		}
+		texts = append(texts, task.Task{ID: t.ID, Text: t.Text, Needs: t.Needs, Schema: t.Schema})
 	}
-	r.addImported(all, of.Root())
-	p, err := plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s)})
-	return p, cmp.Or(err, needs.Check(texts...))
+	m.imports = r.addImported(all, of.Root())
+	m.Plan, err = plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s), Context: ctx})
+	return m, cmp.Or(err, needs.Check(texts...), needs.CheckFields(texts...))
 }

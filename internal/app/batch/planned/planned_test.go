@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/access"
@@ -25,6 +26,13 @@ type runner struct{ events *event.Stream }
 
 func (r runner) Root() string          { return "/root" }
 func (r runner) Events() *event.Stream { return r.events }
+
+func (r runner) Agent(name string) (agents.Agent, error) { return agents.Agent{Name: name}, nil }
+
+// lines is an input of one task a line.
+type lines struct{}
+
+func (lines) Where(index int) string { return fmt.Sprintf("tasks line %d", index+1) }
 
 func (r runner) Planned(t task.Task) plan.Task {
 	p := plan.Task{ID: t.ID, Agent: t.Agent, Effect: targets.Reads, Role: plan.Gathers}
@@ -49,7 +57,7 @@ func arranged(t *testing.T, r Rules, tasks ...task.Task) *Batch {
 	for _, one := range tasks {
 		b.See(one)
 	}
-	require.NoError(t, b.Arrange(supervisor.Tasks(tasks...), "text"))
+	require.NoError(t, b.Arrange(t.Context(), supervisor.Tasks(tasks...), lines{}, "text"))
 	return b
 }
 
@@ -116,10 +124,10 @@ func TestUnbound(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	a := task.Task{Text: "x", ID: "a"}
 	for want, tasks := range map[string][]task.Task{
-		`task 2 uses the result of "a", which is not in its needs`: {a, {Text: "{{a.output}}"}},
-		`task 3 uses the result of "a", which is not in its needs`: {
+		`task 2 (tasks line 2): uses the result of "a", which is not in its needs`: {a, {Text: "{{a.output}}"}},
+		`task 3 (tasks line 3): uses the result of "a", which is not in its needs`: {
 			a, {Text: "x", ID: "b"}, {Text: "{{a.structured.n}}", Needs: []string{"b"}}},
-		`task 2 uses the result of "c", which is not in its needs`: {
+		`task 2 (tasks line 2): uses the result of "c", which is not in its needs`: {
 			a, {Text: "{{c.output}}", Needs: []string{"a"}}},
 		`add "a" to its needs`:         {a, {Text: "{{a.output}}"}},
 		`"b", and no task has that id`: {a, {Text: "x", Needs: []string{"b"}}},
@@ -131,10 +139,11 @@ func TestMistakes(t *testing.T) {
 		for _, one := range tasks {
 			b.See(one)
 		}
-		assert.ErrorContains(t, b.Arrange(supervisor.Tasks(tasks...), "text"), want)
+		assert.ErrorContains(t, b.Arrange(t.Context(), supervisor.Tasks(tasks...), lines{}, "text"), want)
 	}
 	arranged(t, Rules{}, a, task.Task{Text: "{{user.output}}"})
-	arranged(t, Rules{}, a, task.Task{Text: "{{a.output}} {{a.structured.x}}", Needs: []string{"a"}})
+	arranged(t, Rules{}, a, task.Task{Text: "{{a.output}} {{b.structured.x}}", Needs: []string{"a", "b"}},
+		task.Task{Text: "x", ID: "b", Schema: json.RawMessage(`{"type":"object"}`)})
 }
 
 func TestShow(t *testing.T) {
@@ -152,15 +161,16 @@ func TestShow(t *testing.T) {
 	lines := arranged(t, Rules{}, tasks...).Lines(runner{})
 	assert.Empty(t, lines.Waits(0))
 	assert.Equal(t, []string{"after 1: this reads a, which 1 writes"}, lines.Waits(1))
-	assert.Equal(t, []string{"after r: this writes a, which r reads"}, lines.Waits(2))
-	assert.Equal(t, []string{"after any: any may write anything"}, lines.Waits(3))
-	assert.Equal(t, []string{"after all: this writes x, which all reads"}, lines.Waits(4))
+	assert.Equal(t, []string{"after r: this has no targets, so it may write anything"}, lines.Waits(2))
+	assert.Equal(t, []string{"after any: any has no targets, so it may write anything"}, lines.Waits(3))
+	assert.Equal(t, []string{"after all: all has no targets, so it may read anything"}, lines.Waits(4))
 	assert.Equal(t, "after 6: this writes x/y, which 6 reads", lines.Waits(14)[0])
 	assert.Equal(t, "and after 4 more", lines.Waits(14)[5])
 	for _, want := range []string{
 		"order: 1, r, any, all, w, 6, 7, 8, 9, 10, 11, 12, 13, 14, last\n", "stage 6: 6, 7, 8, 9, 10, 11, 12, 13, 14\n",
-		"at once: 4 at most, of 4 jobs\n", "longest chain: 7 of 15 tasks: 1, r, any, all, w, 6, last\n",
-		"time: about 13m30s, from earlier tasks of the agents of 4 of the 15 tasks\n",
+		"at once: 4 at most (-j 4)\n", "longest chain: 7 of 15 tasks: 1, r, any, all, w, 6, last\n",
+		"time: about 13m30s, from earlier tasks (11 tasks have an agent without any)\n",
+		"without targets: 2 of 15 tasks: with targets, fewer tasks wait\n",
 	} {
 		assert.Contains(t, lines.Summary, want)
 	}
@@ -171,7 +181,23 @@ func TestShow(t *testing.T) {
 	for i := range many {
 		many[i] = w("", "a")
 	}
-	assert.Contains(t, arranged(t, Rules{}, many...).Lines(runner{}).Summary, "and 30 more stages\n")
+	chain := arranged(t, Rules{}, many...).Lines(runner{}).Summary
+	assert.Contains(t, chain, "at once: 1: each task waits for the one before it\n")
+	assert.NotContains(t, chain, "stage")
+	many[0].Targets = []string{"b"}
+	assert.Contains(t, arranged(t, Rules{}, many...).Lines(runner{}).Summary, "and 29 more stages\n")
+}
+
+// On a terminal a plan is broken between words, and waits stay indented.
+func TestFit(t *testing.T) {
+	const text = "1 api\tcoder\tAdd a timeout to the client of the server\n" +
+		"\tafter x: both write src/client.go, src/client_test.go\n"
+	assert.Equal(t, text, Fit(text, 0))
+	for line := range strings.Lines(Fit(text, 40)) {
+		assert.LessOrEqual(t, len(line), 41)
+		assert.NotContains(t, line, "\t")
+	}
+	assert.Contains(t, Fit(text, 40), "\n    after x: both write src/client.go,\n    src/client_test.go\n")
 }
 
 func TestChart(t *testing.T) {
@@ -237,7 +263,7 @@ func TestPage(t *testing.T) {
 	lines := b.Lines(runner{})
 	text := ""
 	for i, one := range tasks {
-		text += fmt.Sprintf("%d\t%s\t%s\n", i+1, one.Agent, one.Text)
+		text += fmt.Sprintf("%s\t%s\t%s\n", lines.Name(i), one.Agent, one.Text)
 		for _, wait := range lines.Waits(i) {
 			text += "\t" + wait + "\n"
 		}

@@ -2,7 +2,10 @@
 // {{id.output}}, and {{id.structured.field}} for a part of a structured one.
 package reference
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 // Reference is one such place.
 type Reference struct {
@@ -14,19 +17,48 @@ type Reference struct {
 // Find returns the references in text, in order. Other double braces are none.
 func Find(text string) []Reference {
 	var found []Reference
-	for at := 0; ; {
-		end := strings.Index(text[at:], "}}")
-		if end < 0 {
-			return found
+	for start, end := range braces(text) {
+		if id, field, ok := parse(strings.TrimSpace(text[start+2 : end-2])); ok {
+			found = append(found, Reference{Start: start, End: end, ID: id, Field: field})
 		}
-		end += at
-		if open := strings.LastIndex(text[at:end], "{{"); open >= 0 {
-			start := at + open
-			if id, field, ok := parse(strings.TrimSpace(text[start+2 : end])); ok {
-				found = append(found, Reference{Start: start, End: end + 2, ID: id, Field: field})
+	}
+	return found
+}
+
+// maxMistaken is how long a mistaken reference may be.
+const maxMistaken = 200
+
+// Mistaken returns what stands between the first double braces that begin with one of the ids and a dot, and are no
+// reference. It returns "" if there are none.
+func Mistaken(text string, ids map[string]bool) (id, inner string) {
+	for start, end := range braces(text) {
+		inner = strings.TrimSpace(text[start+2 : end-2])
+		if _, _, right := parse(inner); right || len(inner) > maxMistaken {
+			continue
+		}
+		for i, c := range inner {
+			if c == '.' && ids[inner[:i]] {
+				return inner[:i], inner
 			}
 		}
-		at = end + 2
+	}
+	return "", ""
+}
+
+// braces returns where double braces start, and where they end.
+func braces(text string) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		for at := 0; ; {
+			end := strings.Index(text[at:], "}}")
+			if end < 0 {
+				return
+			}
+			end += at
+			if open := strings.LastIndex(text[at:end], "{{"); open >= 0 && !yield(at+open, end+2) {
+				return
+			}
+			at = end + 2
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	maxLinks = 40
 	// maxEntries is how many files and folders are searched for links. Links after that are not known.
 	maxEntries = 200_000
+	// maxLinked is how many places the links of one target may lead to.
+	maxLinked = 1000
 )
 
 // Resolver makes targets. It remembers the folders that it has seen, so it is for one plan. Only one
@@ -25,9 +27,19 @@ const (
 type Resolver struct {
 	root  string // absolute, with links followed
 	fold  bool
-	seen  map[string]string // real paths
-	links []string          // below root; nil means not searched yet
+	seen  map[string]string      // real paths
+	kinds map[string]kind        // of what was looked at
+	links *targets.Index[string] // below root; nil means not searched yet
 }
+
+// kind says what is at a path.
+type kind uint8
+
+const (
+	missing kind = iota
+	file         // or a link, or anything else that is no folder
+	folder
+)
 
 // New returns a Resolver for tasks in root and its folders. fold says that the file system does not tell
 // upper from lower case: see [Folds].
@@ -36,7 +48,7 @@ func New(root string, fold bool) (*Resolver, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Resolver{fold: fold, seen: map[string]string{"": ""}}
+	r := &Resolver{fold: fold, seen: map[string]string{"": ""}, kinds: map[string]kind{"": folder}}
 	r.root = r.real(abs, 0)
 	return r, nil
 }
@@ -80,28 +92,43 @@ func (r *Resolver) Targets(dir, text string) []targets.Target {
 	if clean == "/" {
 		own = ""
 	}
+	paths := []string{own, r.real(clean, 0), r.real(fixed, 0)} // a/../b is not b if a is a link
 	var found []targets.Target
-	add := func(t targets.Target) {
+	for i, path := range paths {
+		if i > 0 && slices.Contains(paths[:i], path) {
+			continue
+		}
+		t := targets.Parse(path+rest, r.fold)
+		if rest == "" {
+			t = targets.Literal(path, r.fold)
+			if r.kinds[path] == file {
+				t = t.AsFile()
+			}
+		}
 		if !slices.Contains(found, t) {
 			found = append(found, t)
 		}
 	}
-	for _, path := range []string{own, r.real(clean, 0), r.real(fixed, 0)} { // a/../b is not b if a is a link
-		t := targets.Parse(path+rest, r.fold)
-		if rest == "" {
-			t = targets.Literal(path, r.fold)
-			if info, err := os.Lstat(path); err == nil && !info.IsDir() {
-				t = t.AsFile()
+	return r.follow(found)
+}
+
+// follow returns found with what the links in it lead to, and the links in that. If these are many, it returns what
+// may be anything.
+func (r *Resolver) follow(found []targets.Target) []targets.Target {
+	links, own := r.below(), len(found)
+	for k := 0; k < len(found); k++ {
+		for _, ref := range links.Overlapping(found[k], nil) {
+			at, link := links.At(ref)
+			if targets.Contains(at, found[k]) {
+				continue
 			}
-		}
-		add(t)
-	}
-	for _, link := range r.below() {
-		at := targets.Literal(link, r.fold)
-		if slices.ContainsFunc(found, func(t targets.Target) bool {
-			return targets.Overlap(t, at) && !targets.Contains(at, t)
-		}) {
-			add(targets.Literal(r.real(link, 0), r.fold))
+			to := targets.Literal(r.real(link, 0), r.fold)
+			if slices.ContainsFunc(found, func(t targets.Target) bool { return targets.Contains(t, to) }) {
+				continue
+			}
+			if found = append(found, to); len(found)-own > maxLinked {
+				return []targets.Target{{}}
+			}
 		}
 	}
 	return found
@@ -126,7 +153,7 @@ func (r *Resolver) real(path string, links int) string {
 		found = parent[:max(strings.LastIndexByte(parent, '/'), 0)]
 	default:
 		found = parent + "/" + name
-		if to, err := os.Readlink(found); err == nil && links < maxLinks {
+		if to := r.look(parent, found); to != "" && links < maxLinks {
 			if !filepath.IsAbs(to) {
 				to = parent + "/" + to
 			}
@@ -137,12 +164,33 @@ func (r *Resolver) real(path string, links int) string {
 	return found
 }
 
+// look looks at path, which is in the folder parent. It returns where it leads to if it is a link. What is below a path
+// that is no folder is missing.
+func (r *Resolver) look(parent, path string) (to string) {
+	if at, known := r.kinds[parent]; known && at != folder {
+		return ""
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		r.kinds[path] = missing
+	case info.IsDir():
+		r.kinds[path] = folder
+	default:
+		r.kinds[path] = file
+		if info.Mode()&fs.ModeSymlink != 0 {
+			to, _ = os.Readlink(path)
+		}
+	}
+	return to
+}
+
 // below returns the links in the root. Those of Git and of installed packages are left out.
-func (r *Resolver) below() []string {
+func (r *Resolver) below() *targets.Index[string] {
 	if r.links != nil {
 		return r.links
 	}
-	r.links = []string{}
+	r.links = &targets.Index[string]{}
 	entries := 0
 	_ = filepath.WalkDir(r.root+"/", func(path string, d fs.DirEntry, err error) error {
 		entries++
@@ -154,7 +202,7 @@ func (r *Resolver) below() []string {
 		case d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules"):
 			return filepath.SkipDir
 		case d.Type()&fs.ModeSymlink != 0:
-			r.links = append(r.links, path)
+			r.links.Add(targets.Literal(path, r.fold), path)
 		}
 		return nil
 	})

@@ -1,9 +1,11 @@
 package realpath
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -86,4 +88,22 @@ func TestFolds(t *testing.T) {
 	require.NoError(t, os.Symlink(dir, filepath.Join(filepath.Dir(dir), "fOLDER")))
 	assert.True(t, Folds(dir))
 	assert.False(t, Folds("/"))
+}
+
+// A folder with very many links that lead elsewhere may be anything. Links do not slow down those that have none.
+func TestManyLinks(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "links"), 0o755))
+	for i := range 2000 {
+		require.NoError(t, os.Symlink(filepath.Join(other, fmt.Sprint(i)), filepath.Join(dir, "links", fmt.Sprint(i))))
+	}
+	r, err := New(dir, false)
+	require.NoError(t, err)
+	assert.Equal(t, []targets.Target{{}}, r.Targets("", "links"))
+	assert.Len(t, r.Targets("", "links/1"), 2, "the link and where it leads to")
+	began := time.Now()
+	for i := range 50_000 {
+		require.Len(t, r.Targets("", fmt.Sprintf("src/%d/f", i)), 1)
+	}
+	assert.Less(t, time.Since(began), 5*time.Second)
 }
