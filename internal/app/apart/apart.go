@@ -35,6 +35,7 @@ import (
 	"sync/atomic"
 
 	"qq/internal/isolate"
+	"qq/internal/isolate/gitpatch"
 	"qq/internal/sandbox"
 	"qq/pkg/agents"
 	"qq/pkg/proc"
@@ -140,7 +141,7 @@ func Left(home, outputs, dir, workingDir, executionID string) (all []string) {
 	}
 	patches, _ := filepath.Glob(filepath.Join(outputs, executionID+"-*.patch"))
 	for _, file := range patches {
-		all = append(all, "what it had changed, if it is not in the folder: "+isolate.Apply(dir, file))
+		all = append(all, "what it had changed, if it is not in the folder: "+gitpatch.Apply(dir, file))
 	}
 	folders, _ := filepath.Glob(filepath.Join(home, copies, executionID+"-*"))
 	for _, folder := range folders {

@@ -1,4 +1,4 @@
-package isolate
+package gitpatch
 
 import (
 	"strings"
@@ -6,8 +6,8 @@ import (
 	"qq/internal/isolate/worktree"
 )
 
-// Apply returns the command for a shell that applies, as far as it fits, the patch in a file of [Tree.Keep] to the tree
-// dir, a real path. git reads the paths in a patch from the top of a repository, and leaves out those that are not
+// Apply returns the command for a shell that applies, as far as it fits, the patch in a file. Its paths are those in dir,
+// which has no links. git reads the paths in a patch from the top of a repository, and leaves out those that are not
 // below its working directory.
 func Apply(dir, file string) string {
 	words := []string{"git", "-C", dir, "apply", "--reject"}
