@@ -35,7 +35,7 @@ import (
 	"sync/atomic"
 
 	"qq/internal/isolate"
-	"qq/internal/isolate/gitpatch"
+	"qq/internal/isolate/worktree"
 	"qq/internal/sandbox"
 	"qq/pkg/agents"
 	"qq/pkg/proc"
@@ -141,7 +141,7 @@ func Left(home, outputs, dir, workingDir, executionID string) (all []string) {
 	}
 	patches, _ := filepath.Glob(filepath.Join(outputs, executionID+"-*.patch"))
 	for _, file := range patches {
-		all = append(all, "what it had changed, if it is not in the folder: "+gitpatch.Apply(dir, file))
+		all = append(all, "what it had changed, if it is not in the folder: "+worktree.Apply(dir, file))
 	}
 	folders, _ := filepath.Glob(filepath.Join(home, copies, executionID+"-*"))
 	for _, folder := range folders {

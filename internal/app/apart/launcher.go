@@ -10,7 +10,7 @@ import (
 
 	"qq/internal/box"
 	"qq/internal/isolate"
-	"qq/internal/isolate/gitpatch"
+	"qq/internal/isolate/worktree"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/changes"
 	"qq/pkg/task"
@@ -183,7 +183,7 @@ func keep(in *place, patch *isolate.Patch) string {
 	if err != nil {
 		return kept(in)
 	}
-	return "to take what it changed: " + gitpatch.Apply(in.Tree(), file)
+	return "to take what it changed: " + worktree.Apply(in.Tree(), file)
 }
 
 // kept keeps a copy of which there is no patch, and returns where.
@@ -237,7 +237,7 @@ func conclude(r *task.Result, out isolate.Outcome, in *place, below func(string)
 		problem += fmt.Sprintf(" (and %d more conflicts)", more)
 	}
 	r.End(task.Conflict, fmt.Sprintf("%s; to take what fits: %s\nhint: run the task again, or take what fits of it",
-		problem, gitpatch.Apply(in.Tree(), out.File)))
+		problem, worktree.Apply(in.Tree(), out.File)))
 }
 
 // fail ends a completed task whose changes could not be joined.
