@@ -2,9 +2,9 @@ package worktree
 
 import "strings"
 
-// Apply returns the command for a shell that applies, as far as it fits, the patch in a file to the tree
-// dir, a real path. git reads the paths in a patch from the top of a repository, and leaves out those that are not
-// below its working directory.
+// Apply returns the command for a shell that applies the patch in a file, as far as it fits. Its paths are those in the
+// folder dir, which has no links. git reads the paths in a patch from the top of a repository, and leaves out those
+// that are not below its working directory.
 func Apply(dir, file string) string {
 	words := []string{"git", "-C", dir, "apply", "--reject"}
 	if top := Top(dir); top != "" && top != dir {
