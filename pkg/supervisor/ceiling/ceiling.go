@@ -24,6 +24,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"qq/pkg/agents"
+	"qq/pkg/supervisor/targets"
 	"qq/pkg/task"
 )
 
@@ -162,9 +163,6 @@ func (c Ceiling) barsCheck(t task.Task, known Registry) string {
 // commandTool is the tool that runs commands. A check that an agent gives is a call of it.
 const commandTool = "run_pty_cmd"
 
-// maxParts is how many alternatives and ** a target may have: each multiplies the time that matching a path takes.
-const maxParts = 4
-
 // Check returns what is wrong with t, or nil. It does not look up the agent of t.
 func Check(t task.Task) error {
 	if err := t.Validate(); err != nil {
@@ -184,10 +182,9 @@ func Check(t task.Task) error {
 				"target %q is a malformed glob", name)
 		case !filepath.IsLocal(filepath.FromSlash(target)):
 			return fmt.Errorf("target %q is no path or glob inside of the working directory", name)
-		}
-		if strings.Count(target, "{") > maxParts || strings.Count(target, "**") > maxParts {
-			return fmt.Errorf("target %q has more than %d of { or **: write several targets",
-				name, maxParts)
+		case !targets.Parse(target, false).Decided():
+			return task.Hinted("write several targets in place of this one", "target %q is too hard: a glob has no ** "+
+				"in braces, and at most 512 bytes", name)
 		}
 	}
 	return nil

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/bmatcuk/doublestar/v4"
 )
 
 // Bound says that a task may change only what its targets cover.
@@ -93,16 +91,36 @@ func (b Bound) named(dir string) (names []string) {
 		}
 	}
 	top := strings.TrimSuffix(strings.TrimSuffix(dir, filepath.FromSlash(strings.TrimPrefix(below, "."))), "/")
+	spelled := map[string]bool{} // they are open with all that is in them
+	var globs []string           // the folders in which they are
 	for _, t := range b.Targets {
-		folder, whole := strings.CutSuffix(path.Clean(t), "/**")
-		add(folder)
-		if whole && !strings.ContainsAny(folder, `*?[{\`) {
-			continue // the folder is open with all that is in it
+		t = strings.TrimSuffix(path.Clean(t), "/**")
+		spelled[t] = true
+		add(t)
+		if i := strings.IndexAny(t, `*?[{\`); i >= 0 {
+			globs = append(globs, path.Dir(t[:i]+"x"))
 		}
-		files, _ := doublestar.Glob(os.DirFS(top), path.Clean(t), doublestar.WithFilesOnly(), doublestar.WithNoFollow())
-		for _, f := range files {
-			add(f)
+	}
+	c := newCover(b.Targets)
+	slices.Sort(globs)
+	globs = slices.Compact(globs)
+	for _, dir := range globs {
+		if slices.ContainsFunc(globs, func(other string) bool { return other != dir && within(dir, other) }) {
+			continue // it is looked at with the other one
 		}
+		look := func(file string, e fs.DirEntry, err error) error {
+			name, relErr := filepath.Rel(top, file)
+			name = filepath.ToSlash(name)
+			switch {
+			case err != nil, relErr != nil: // what cannot be read, commands cannot write
+			case e.IsDir() && spelled[name]:
+				return fs.SkipDir
+			case e.Type().IsRegular() && c.has(name):
+				add(name)
+			}
+			return nil
+		}
+		_ = filepath.WalkDir(filepath.Join(top, filepath.FromSlash(dir)), look) // look returns no error
 	}
 	return names
 }
@@ -111,8 +129,8 @@ func (b Bound) named(dir string) (names []string) {
 func (b Bound) holds(name string, folder bool) bool {
 	at := path.Join(b.Below, name)
 	return slices.ContainsFunc(b.Targets, func(t string) bool {
-		return within(at, strings.TrimSuffix(path.Clean(t), "/**")) || !folder && covers(t, at)
-	})
+		return within(at, strings.TrimSuffix(path.Clean(t), "/**"))
+	}) || !folder && newCover(b.Targets).has(at)
 }
 
 // within reports whether a path is dir or below it.

@@ -3,7 +3,9 @@ package changes
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -57,5 +59,27 @@ func TestBounds(t *testing.T) {
 		for _, file := range c.not {
 			assert.NotNil(t, c.bounds.Bar(file), "%v: %s", c.bounds, file)
 		}
+	}
+}
+
+// TestHardGlobs: whatever a model writes as targets, looking for what they cover ends.
+func TestHardGlobs(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "src"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "src", strings.Repeat("a", 200)+"c"), nil, 0o600))
+	many := "src/" + strings.Repeat("{"+strings.Repeat("a*,", 30)+"}", 4) + "b"
+	for _, glob := range []string{
+		many, "src/" + strings.Repeat("{a,b}", 40) + "/x", strings.Repeat("**/", 60) + "x", strings.Repeat("*a", 150),
+	} {
+		all := make([]string, 200)
+		for i := range all {
+			all[i] = glob
+		}
+		begin := time.Now()
+		b := Bounds{}.In("", all)
+		assert.Empty(t, b.Open(dir), "%s", glob)
+		assert.NotNil(t, b.Bar("src/"+strings.Repeat("a", 200)+"c"), "%s", glob)
+		assert.NotEmpty(t, Warnings(all, []string{"src/" + strings.Repeat("a", 4000)}, nil), "%s", glob)
+		assert.Less(t, time.Since(begin), 20*time.Second, "%s", glob)
 	}
 }

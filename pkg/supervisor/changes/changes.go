@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/bmatcuk/doublestar/v4"
 )
 
 // Files are the files that an agent or its descendants have changed. The zero value has none. Several
@@ -57,8 +55,12 @@ func (f *Files) Take() []string {
 
 // Outside returns the changed files that no target covers. Without targets it returns none.
 func Outside(targets, changed []string) (strays []string) {
+	if len(targets) == 0 {
+		return nil
+	}
+	c := newCover(targets)
 	for _, file := range changed {
-		if len(targets) > 0 && !slices.ContainsFunc(targets, func(t string) bool { return covers(t, file) }) {
+		if !c.has(file) {
 			strays = append(strays, file)
 		}
 	}
@@ -109,12 +111,4 @@ func Relocate(base, to string, files []string) {
 	for i, f := range files {
 		files[i] = path.Join(filepath.ToSlash(rel), f)
 	}
-}
-
-// covers reports whether file is the target itself, lies in the folder target, or matches the glob
-// target.
-func covers(target, file string) bool {
-	target = path.Clean(target)
-	matched, err := doublestar.Match(target, file)
-	return err == nil && matched || within(file, target)
 }
