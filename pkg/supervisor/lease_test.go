@@ -723,6 +723,8 @@ func TestWrongNeeds(t *testing.T) {
 		"not in its needs": {{ID: "a", Text: "a"}, {ID: "b", Text: "b"},
 			{Text: "{{b.output}}", Needs: []string{"a"}}},
 		`uses the result of "a"`: {{ID: "a", Text: "a"}, {Text: "{{a.output}}"}},
+		`uses the field "x" of "a", which has no schema`: {{ID: "a", Text: "a"},
+			{Text: "{{a.structured.x}}", Needs: []string{"a"}}},
 	} {
 		asks := &approver{asks: tool.High, says: tool.Decision{Allowed: true}}
 		s := newSite(func(cfg *Config) { cfg.Approve = asks })
@@ -743,6 +745,13 @@ func TestWrongNeeds(t *testing.T) {
 		_, err := p.Spawn(ctx, task.Task{Text: "x", Needs: []string{"a"}})
 		assert.ErrorContains(t, err, "cannot need other tasks")
 	})
+	// The schema of an agent is one of its tasks.
+	s.agents.Registry.(registry)["analyst"] = agents.Agent{Name: "analyst", Schema: []byte(`{}`)}
+	for agent, want := range map[string]task.Status{"analyst": task.Completed, "coder": task.Misused} {
+		first := s.Delegate(t.Context(), agents.Agent{}, []task.Task{{ID: "a", Text: "a", Agent: agent},
+			{Text: "{{a.structured.x}}", Needs: []string{"a"}}})[0]
+		assert.Equal(t, want, first.Status, "%s: %s", agent, first.Err())
+	}
 	// A need that is refused is one that failed.
 	results := s.Delegate(t.Context(), agents.Agent{}, []task.Task{{ID: "c", Text: "c", Needs: []string{"b"}},
 		{ID: "b", Text: "b", Needs: []string{"a"}}, {ID: "a", Text: "a", Agent: "nobody"}, {Text: "d"}})
