@@ -308,7 +308,7 @@ func TestNeeds(t *testing.T) {
 }
 
 // A slow task keeps nobody from starting but those that touch its file: the batch takes hardly longer than the ideal
-// schedule, which is the slow task and its successor in one slot, and the fast ones in the two others. The ideal are the
+// schedule, which is the slow task and its successor in one slot, and the fast ones in the two others. The ideal is the
 // seconds that these two take, and what it costs to run two tasks, one after the other, that take none. On a machine
 // that others use, that says nothing: then the test of package supervisor does, which has a clock of its own.
 func TestSlowTaskBesideFastOnes(t *testing.T) {
@@ -336,7 +336,7 @@ func TestSlowTaskBesideFastOnes(t *testing.T) {
 		took := measure(all...)
 		after := empty()
 		ratio := took / (5 + min(before, after))
-		t.Logf("%.3f of the ideal schedule; two empty tasks took %.2f s before it, and %.2f s after it", ratio, before, after)
+		t.Logf("%.3f of the ideal schedule; two empty tasks took %.2f s before and %.2f s after", ratio, before, after)
 		if ratio <= limit || t.Failed() {
 			return
 		}

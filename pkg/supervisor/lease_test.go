@@ -243,7 +243,8 @@ func TestSlowTaskBesideFastOnes(t *testing.T) {
 				assert.Equal(t, 5*time.Second, time.Since(s.start), "%s, %d", how, successor)
 				assert.Equal(t, 4*time.Second, s.began["next"], "%s, %d", how, successor)
 				for i := range 8 {
-					assert.Equal(t, time.Duration(i/2)*time.Second, s.began[fmt.Sprint("fast", i)], "%s, %d", how, successor)
+					at := time.Duration(i/2) * time.Second
+					assert.Equal(t, at, s.began[fmt.Sprint("fast", i)], "%s, %d", how, successor)
 				}
 			})
 		}

@@ -313,8 +313,8 @@ func (s *set) last(t *Table, l *Lease) (last *Lease) {
 	return last
 }
 
-// nearest is how many leases are looked at one by one before the index is asked, by one with no more targets. In a queue
-// for one path, the lease before it is the one.
+// nearest is how many leases are looked at one by one before the index is asked, for a lease with no more targets. In a
+// queue for one path, the lease before it is the one.
 const nearest = 8
 
 // touch reports whether a and b have a path in common.

@@ -194,7 +194,8 @@ func TestManyGlobs(t *testing.T) {
 	var all []*Lease
 	globs := func(n, first int) (all []targets.Target) {
 		for i := range n {
-			all = append(all, targets.Parse(fmt.Sprintf("/src/**/a%d?b/*", first+i), false)) // no two have a path in common
+			// no two have a path in common
+			all = append(all, targets.Parse(fmt.Sprintf("/src/**/a%d?b/*", first+i), false))
 		}
 		return all
 	}
