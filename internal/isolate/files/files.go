@@ -199,3 +199,15 @@ func both(root *os.Root, from, to string, call func(int, string, int, string) er
 	}
 	return nil
 }
+
+// Compare orders paths with slashes so that a folder comes just before what is in it.
+func Compare(a, b string) int { return slices.Compare(split(a), split(b)) }
+
+func split(p string) (parts []string) {
+	for i := range len(p) {
+		if p[i] == '/' {
+			parts = append(parts, p[:i+1])
+		}
+	}
+	return append(parts, p+"/")
+}
