@@ -215,6 +215,29 @@ func TestApartApply(t *testing.T) {
 	}
 }
 
+// TestApartFolderRemoved: the kernel has no overlay of a folder that is gone, so a task that is at work then has seen
+// what was in no tree. It is not completed.
+func TestApartFolderRemoved(t *testing.T) {
+	for name, remove := range map[string]string{"removed": "rm -rf src", "moved": "mv src src2",
+		"replaced": "rm -rf src; echo file > src"} {
+		t.Run(name, func(t *testing.T) {
+			w := newTree(t)
+			_, r := w.isolated("overlay", []map[string]any{
+				{"id": "first", "task": commandTask(remove + "; touch $(seq -f seen%g 100)")},
+				// An overlay shows new files, if nobody has looked for them before.
+				{"task": commandTask("ls src; for i in $(seq 100); do sleep 0.1; test -e seen$i && break; done; " +
+					"rm -rf src; echo file > src; echo 1 > new")},
+			}, "-j", "2")
+			require.Equal(t, task.Completed, r[0].Status, r[0].Err())
+			require.Equal(t, task.Conflict, r[1].Status, "%s %s", r[1].Output, r[1].Err())
+			assert.Contains(t, r[1].Err(), "nothing was joined: src: task first removed this folder while the task "+
+				"was at work in its copy; to take what it changed: git ")
+			assert.NoFileExists(t, filepath.Join(w.dir, "new"))
+			w.noCopies()
+		})
+	}
+}
+
 // TestApartSweptAtTheEnd: when a qq is killed, a process that it was starting can hold the locks of its folders for a
 // moment longer. If the next qq begins before that, it removes the folders at its end.
 func TestApartSweptAtTheEnd(t *testing.T) {

@@ -167,6 +167,7 @@ type Copy struct {
 	prefix   string             // of the paths in the manifest
 	joins    int                // how many there were before
 	began    time.Time          // by the clock of the file system
+	spoiled  string             // see [Patch.Spoiled]
 }
 
 // Make makes a copy with the name id. If it cannot, the error says why, and nothing is left of it: a task must not run

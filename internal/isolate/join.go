@@ -95,7 +95,7 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	t.history.add(versions)
 	for c := range t.copies {
 		if c != p.copy {
-			c.hold(pl.steps)
+			c.hold(pl.steps, p.copy.Task)
 		}
 	}
 	out.Kept, err = j.run(t.live, name, t.Patches)
@@ -111,8 +111,9 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 }
 
 // hold makes an overlay keep the files that the steps change in the tree, as they are. What it cannot hold, for example
-// on a full disk, the task sees change.
-func (c *Copy) hold(steps []step) {
+// on a full disk, the task sees change. A folder that another task removes looks empty from then on, and cannot be
+// removed: the kernel has no overlay of a folder that is gone.
+func (c *Copy) hold(steps []step, by string) {
 	if c.overlay == nil {
 		return
 	}
@@ -124,6 +125,9 @@ func (c *Copy) hold(steps []step) {
 	for _, s := range steps {
 		if !s.Live.None() {
 			_ = root.Lchown(string(s.Path), -1, -1) // changes nothing, and copies the file to the upper folder
+		}
+		if s.Live.Mode.IsDir() && !s.New.Mode.IsDir() && c.spoiled == "" {
+			c.spoiled = fmt.Sprintf("%s: %s removed this folder while the task was at work in its copy", s.Path, by)
 		}
 	}
 }

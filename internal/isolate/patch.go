@@ -29,6 +29,7 @@ type Patch struct {
 	Ignored []string // paths that changed and that git ignores
 	Left    []string // sockets, pipes and devices, which are not joined
 	Witness Witness  // nil is none
+	Spoiled string   // why the task may have seen what was in no tree; "" is that it has not
 
 	copy *Copy
 }
@@ -58,7 +59,7 @@ func (c *Copy) Patch(ctx context.Context) (*Patch, error) {
 		return nil, fmt.Errorf("read what the task changed: %w", err)
 	}
 	defer changed.Close()
-	r := &reading{ctx: ctx, copy: c, changed: changed, patch: &Patch{copy: c}}
+	r := &reading{ctx: ctx, copy: c, changed: changed, patch: &Patch{copy: c, Spoiled: c.spoiled}}
 	if err := r.folder("."); err != nil {
 		return nil, fmt.Errorf("read what the task changed: %w", err)
 	}

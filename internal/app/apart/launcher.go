@@ -131,6 +131,14 @@ func (l launcher) finish(
 	r.Unsaid = nil // the patch has all that changed
 	warn(r, "not joined, because git ignores it", patch.Ignored, below, "")
 	warn(r, "not joined, because it is neither a file nor a folder", patch.Left, below, "")
+	if patch.Spoiled != "" && r.Status == task.Completed {
+		where := ""
+		if len(patch.Changes) > 0 {
+			where = "; " + keep(in, patch)
+		}
+		r.End(task.Conflict, "nothing was joined: "+patch.Spoiled+where+"\nhint: run the task again")
+		return
+	}
 	if len(patch.Changes) == 0 {
 		return
 	}
