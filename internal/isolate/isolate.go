@@ -362,6 +362,9 @@ func (c *Copy) Enter(cmd *proc.Command) error {
 	return nil
 }
 
+// Wrote reports whether the task changed a file, relative to the tree, that differs from the tree as it was.
+func (c *Copy) Wrote(path string) bool { return c.Mode != Overlay || overlayfs.Wrote(c.changes, path) }
+
 // File returns the overlay, for a program that is to see it instead of the tree; nil for a worktree.
 func (c *Copy) File() *os.File { return c.overlay }
 

@@ -289,13 +289,17 @@ func (t *Trees) at(executionID string) *place {
 }
 
 // enter notes that a job works in a copy, and returns its parent there.
-func (t *Trees) enter(executionID string, p *place, w worker) *contained {
+func (t *Trees) enter(job task.Job, p *place, w worker) *contained {
+	c := &contained{worker: w, place: p}
+	if dir, err := filepath.EvalSymlinks(t.dir(job)); err == nil {
+		c.dir, _ = filepath.Rel(p.Tree(), p.Copy.Live(dir))
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.places[executionID] = p
-	p.ids = append(p.ids, executionID)
-	p.jobs[executionID] = &contained{worker: w}
-	return p.jobs[executionID]
+	t.places[job.ExecutionID] = p
+	p.ids = append(p.ids, job.ExecutionID)
+	p.jobs[job.ExecutionID] = c
+	return c
 }
 
 // remove removes a copy. All jobs in it have ended. Nobody waits for that but Close, which removes what is left.

@@ -45,7 +45,7 @@ func (l launcher) Stage(job task.Job) supervisor.Staged {
 func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	w, ok := p.(worker)
 	if in := l.at(job.Parent); in != nil && ok {
-		r := l.next.Launch(ctx, l.moved(job, in), l.enter(job.ExecutionID, in, w))
+		r := l.next.Launch(ctx, l.moved(job, in), l.enter(job, in, w))
 		l.inside(&r, in)
 		return r
 	}
@@ -63,7 +63,7 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 		return r
 	}
 	in.Task = called(job)
-	r := l.next.Launch(ctx, l.moved(job, in), l.enter(job.ExecutionID, in, w))
+	r := l.next.Launch(ctx, l.moved(job, in), l.enter(job, in, w))
 	if l.hindered(&r, in) { // it is launched again
 		l.remove(in)
 		return r
@@ -138,11 +138,8 @@ func (l launcher) finish(
 		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed; "+keep(in, patch))
 		return
 	}
-	if err := confine(r, job, patch, in, below); err != nil {
+	if err := confine(r, patch, in, below); err != nil {
 		fail(r, err, kept(in))
-		return
-	}
-	if r.Status != task.Completed {
 		return
 	}
 	if err := l.hold(r, patch, in, said, below); err != nil {
