@@ -59,12 +59,15 @@ type reply struct {
 
 // Pair returns the two ends of a connection for [Serve], and for a [Client] in a child that inherits the file.
 func Pair() (*net.UnixConn, *os.File, error) {
+	syscall.ForkLock.RLock() // else a process that is started meanwhile may inherit them
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	for _, fd := range fds {
-		syscall.CloseOnExec(fd)
 	}
 	theirs := os.NewFile(uintptr(fds[1]), "commands")
 	conn, err := connection(os.NewFile(uintptr(fds[0]), "commands"))
