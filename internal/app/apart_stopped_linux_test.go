@@ -111,6 +111,19 @@ func TestApartInterrupted(t *testing.T) {
 	w.noCopies()
 }
 
+// TestKeptCopyIsSaid: when a copy is kept, because there can be no patch, a person reads where, how large it is, and
+// that it takes room.
+func TestKeptCopyIsSaid(t *testing.T) {
+	w := newTree(t)
+	e, r := w.isolated("overlay", []map[string]any{{"id": "large", "check": "false",
+		"task": commandTask("head -c 3000000 /dev/zero > more; truncate -s 257M too-large")}}, "--repair", "0")
+	_, dir, ok := strings.Cut(strings.Join(r[0].Warnings, ""), "what it changed is kept in the folder ")
+	require.True(t, ok, r[0].Warnings)
+	assert.Contains(t, e.errors, "qq: warning: what task large changed is kept in the folder "+dir+" (3 MB)\n  hint: "+
+		"take what you need of it and remove it: that makes room on the disk of QQ_HOME\n")
+	assert.Equal(t, 1, strings.Count(e.errors, "makes room"))
+}
+
 // TestApartFullHome: a task fills the disk of QQ_HOME for some time. Meanwhile two others cannot hand over their
 // answers. What the first of them did is only in its copy, so it runs again. The other one has run a command: its copy
 // is kept, and named.
