@@ -46,6 +46,7 @@ import (
 	"time"
 
 	"qq/internal/box/filestate"
+	"qq/internal/isolate/files"
 	"qq/internal/isolate/overlayfs"
 	"qq/internal/isolate/worktree"
 	"qq/internal/record/ledger/alive"
@@ -288,7 +289,7 @@ func (c *Copy) mount(context.Context) error {
 		c.overlay, err = c.tree.mounter.Mount(l)
 	}
 	if err != nil {
-		return errors.Join(err, removeAll(l.Upper), removeAll(l.Work))
+		return errors.Join(err, files.RemoveAll(l.Upper), files.RemoveAll(l.Work))
 	}
 	c.Dir, c.changes = c.tree.Dir, l.Upper
 	return nil

@@ -253,7 +253,7 @@ const (
 // actions returns the parts of all steps in an order in which they can be made.
 func (j *journal) actions() (all []action) {
 	steps := slices.Clone(j.Steps)
-	slices.SortFunc(steps, func(a, b step) int { return comparePaths(string(a.Path), string(b.Path)) })
+	slices.SortFunc(steps, func(a, b step) int { return files.Compare(string(a.Path), string(b.Path)) })
 	for _, s := range slices.Backward(steps) { // what is in a folder before the folder
 		if s.removes() {
 			all = append(all, action{s, removing})

@@ -64,26 +64,12 @@ func (c *Copy) Patch(ctx context.Context) (*Patch, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(p.Changes, func(a, b Change) int { return comparePaths(a.Path, b.Path) })
+	slices.SortFunc(p.Changes, func(a, b Change) int { return files.Compare(a.Path, b.Path) })
 	if c.overlay != nil { // many patches may wait to be joined
 		_ = c.overlay.Close()
 		c.overlay = nil
 	}
 	return p, nil
-}
-
-// comparePaths orders paths so that a folder comes just before what is in it.
-func comparePaths(a, b string) int {
-	return slices.Compare(splitPath(a), splitPath(b))
-}
-
-func splitPath(p string) (parts []string) {
-	for i := range len(p) {
-		if p[i] == '/' {
-			parts = append(parts, p[:i+1])
-		}
-	}
-	return append(parts, p+"/")
 }
 
 // ignore moves the paths that git ignores to Ignored.
