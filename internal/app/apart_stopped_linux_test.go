@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/command"
 	"qq/internal/standin"
 	"qq/pkg/task"
 )
@@ -108,6 +109,25 @@ func TestApartInterrupted(t *testing.T) {
 	assert.Equal(t, task.UnknownOutcome, r[1].Status)
 	w.taken(r[1])
 	assert.Equal(t, "1\n2\n", w.sh("cat hang ran"))
+	w.noCopies()
+}
+
+// TestStoppedWhileCopied: a signal while the first worktree is made is all that is said, not that there can be none.
+func TestStoppedWhileCopied(t *testing.T) {
+	w := newTree(t)
+	git, err := exec.LookPath("git")
+	require.NoError(t, err)
+	bin := filepath.Join(w.home, "bin")
+	require.NoError(t, os.Mkdir(bin, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\ncase \"$*\" in *HEAD^*) > "+bin+
+		"/asked; sleep 30;; esac\nexec "+git+" \"$@\"\n"), 0o700))
+	w.set("PATH=" + bin + ":" + command.Environment(w.env).Get("PATH"))
+	p := w.start("batch", "-a", "coder", "--isolate", "worktree", "--no-bar", w.tasksFile(map[string]any{"task": "x"}))
+	w.until(func() bool { _, err := os.Stat(bin + "/asked"); return err == nil })
+	p.signal(syscall.SIGINT)
+	e := p.end()
+	assert.Equal(t, 130, e.code)
+	assert.Equal(t, "qq: stopped by a signal\n", e.errors)
 	w.noCopies()
 }
 

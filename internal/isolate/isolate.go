@@ -171,7 +171,7 @@ type Copy struct {
 }
 
 // Make makes a copy with the name id. If it cannot, the error says why, and nothing is left of it: a task must not run
-// in the tree instead.
+// in the tree instead. If ctx ends meanwhile, the error is its cause.
 func (t *Tree) Make(ctx context.Context, id string, mode Mode) (*Copy, error) {
 	if id == "" || strings.HasPrefix(id, ".") || strings.ContainsAny(id, "/\x00") {
 		return nil, fmt.Errorf("%q is no name of a copy", id)
@@ -202,7 +202,11 @@ func (t *Tree) Make(ctx context.Context, id string, mode Mode) (*Copy, error) {
 			break
 		}
 	}
-	err := errors.Join(append(reasons, c.clear())...)
+	cleared := c.clear()
+	if ctx.Err() != nil {
+		return nil, errors.Join(context.Cause(ctx), cleared)
+	}
+	err := errors.Join(append(reasons, cleared)...)
 	return nil, t.refusal(mode, t.offer(ctx, id, mode), err)
 }
 

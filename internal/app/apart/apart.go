@@ -201,6 +201,9 @@ func (t *Trees) copy(ctx context.Context, id, dir string) (*place, error) {
 		return nil, refused(err)
 	}
 	c, err := tree.Make(ctx, id, isolate.Mode(t.Mode))
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, refused(err)
 	}

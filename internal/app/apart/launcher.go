@@ -60,6 +60,9 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 	if err != nil {
 		r := job.Fail(err)
 		r.Hindered = task.MachineFault(err)
+		if ctx.Err() != nil {
+			r.Stop(context.Cause(ctx))
+		}
 		return r
 	}
 	in.Task = called(job)
