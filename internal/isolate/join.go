@@ -86,7 +86,8 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	}
 	j := journal{Dir: []byte(t.Dir), Steps: pl.steps}
 	name := filepath.Join(t.folder(), p.copy.ID)
-	if err := j.commit(t.live, name, changed); err != nil { // waits for the disk: others make copies meanwhile
+	// It waits for the disk: others make copies meanwhile.
+	if err := j.commit(t.live, name, changed, p.Witness); err != nil {
 		return out, err
 	}
 	t.mu.Lock()

@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -101,6 +102,33 @@ func TestJoinWritesAside(t *testing.T) {
 	assert.FileExists(t, y.path("tree/src/new"))
 }
 
+// late is a [Witness] that wants to be told when all is ready, and then refuses the join.
+type late struct{ name string }
+
+func (l late) Effects() error {
+	if _, err := os.Stat(l.name); err != nil {
+		return err
+	}
+	return errors.New("not now")
+}
+
+// TestWitness: a patch counts as joined as late as can be, so that a task that is killed before can run again.
+func TestWitness(t *testing.T) {
+	y := newYard(t, repository)
+	c, err := y.Make(t.Context(), "k", Overlay)
+	if err != nil {
+		t.Skip(err)
+	}
+	before := sum(t, y.path("tree"), false)
+	y.run(c, "echo 1 > src/new")
+	p := y.patch(c)
+	p.Witness = late{y.path("tree/src/" + files.TempPrefix + "k-0")}
+	_, err = y.Join(t.Context(), p)
+	require.ErrorContains(t, err, "not now")
+	assert.Equal(t, before, sum(t, y.path("tree"), false))
+	assert.NoFileExists(t, filepath.Join(y.folder(), "k"+begun))
+}
+
 // TestFailedJoin: whatever was done of a join when it fails, the tree is as before, and nothing finishes it later.
 func TestFailedJoin(t *testing.T) {
 	const script = "sed -i s/one/ONE/ src/a; rm -r src/deep; echo f > src/deep; mv bin b2; ln -sfn x link; " +
@@ -121,7 +149,7 @@ func TestFailedJoin(t *testing.T) {
 		more = cut < len(j.actions())
 		if !more { // as run does it, up to a folder that cannot be made
 			j.Steps = append(j.Steps, step{Path: []byte("nowhere/x"), New: files.State{Mode: fs.ModeDir | 0o755}})
-			require.NoError(t, j.commit(y.live, filepath.Join(y.folder(), "k"), changed))
+			require.NoError(t, j.commit(y.live, filepath.Join(y.folder(), "k"), changed, nil))
 			_, err = j.run(y.live, filepath.Join(y.folder(), "k"), y.path("patches"))
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			assert.NotContains(t, err.Error(), "taken back")

@@ -28,9 +28,13 @@ type Patch struct {
 	Changes []Change // in the order of their paths
 	Ignored []string // paths that changed and that git ignores
 	Left    []string // sockets, pipes and devices, which are not joined
+	Witness Witness  // nil is none
 
 	copy *Copy
 }
+
+// Witness is told before a patch changes the tree. On an error, nothing is joined.
+type Witness interface{ Effects() error }
 
 // Part removes the changes of these paths from the patch, and returns a patch that has them.
 func (p *Patch) Part(paths []string) *Patch {

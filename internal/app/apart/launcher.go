@@ -164,11 +164,8 @@ func (l launcher) finish(
 		r.Warnings = append(r.Warnings, "nothing was joined, because it was cancelled; "+l.keep(in, patch))
 		return
 	}
-	if err := w.Effects(); err != nil { // the first one of the task
-		fail(r, err, l.keep(in, patch))
-		return
-	}
 	in.joined = true
+	patch.Witness = w // it is the first effect of the task
 	out, err := in.tree.Join(ctx, patch)
 	if err != nil {
 		fail(r, err, l.keep(in, patch))

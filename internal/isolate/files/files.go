@@ -202,12 +202,10 @@ func both(root *os.Root, from, to string, call func(int, string, int, string) er
 	return nil
 }
 
-// Compare orders paths so that a folder comes just before what is in it.
-func Compare(a, b string) int {
-	return slices.Compare(splitPath(a), splitPath(b))
-}
+// Compare orders paths with slashes so that a folder comes just before what is in it.
+func Compare(a, b string) int { return slices.Compare(split(a), split(b)) }
 
-func splitPath(p string) (parts []string) {
+func split(p string) (parts []string) {
 	for i := range len(p) {
 		if p[i] == '/' {
 			parts = append(parts, p[:i+1])
