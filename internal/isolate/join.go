@@ -99,8 +99,12 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 		}
 	}
 	out.Kept, err = j.run(t.live, name, t.Patches)
+	oldest := p.copy.joins
+	for c := range t.copies {
+		oldest = min(oldest, c.joins)
+	}
 	for _, s := range pl.steps {
-		t.history.left(t.live, string(s.Path), p.copy.Task)
+		t.history.left(t.live, string(s.Path), p.copy.Task, oldest)
 		if !s.New.Mode.IsDir() && !(s.New.None() && s.Live.Mode.IsDir()) {
 			out.Files = append(out.Files, string(s.Path))
 		}
@@ -187,7 +191,7 @@ func (pl *plan) decide(changes []Change) error {
 		if err != nil {
 			return err
 		}
-		reason, err := pl.change(c, live, pl.copy.tree.history.who(pl.copy.joins, c.Path, info))
+		reason, err := pl.change(c, live, info)
 		if err != nil {
 			return err
 		}
@@ -198,9 +202,14 @@ func (pl *plan) decide(changes []Change) error {
 	return nil
 }
 
-// change adds the steps for a change to a file that is live in the tree, or returns why it is in conflict. If the file
-// was changed, it was by who.
-func (pl *plan) change(c Change, live files.State, who string) (reason string, err error) {
+// who returns who changed a file of the tree, which is as info says, since the copy was made.
+func (pl *plan) who(c Change, info fs.FileInfo) string {
+	return pl.copy.tree.history.who(pl.copy.joins, c.Path, info)
+}
+
+// change adds the steps for a change to a file that is live in the tree, as info says, or returns why it is in
+// conflict.
+func (pl *plan) change(c Change, live files.State, info fs.FileInfo) (reason string, err error) {
 	s := step{Path: []byte(c.Path), Live: live, New: c.New}
 	switch {
 	case live == c.New:
@@ -214,17 +223,17 @@ func (pl *plan) change(c Change, live files.State, who string) (reason string, e
 		return "its folder is no longer there", nil
 	case live == c.Base:
 	case live.File() && c.Base.File() && c.New.File():
-		if s.New, s.data, reason, err = pl.merge(c, live, who); reason != "" || err != nil {
+		if s.New, s.data, reason, err = pl.merge(c, live, info); reason != "" || err != nil {
 			return reason, err
 		}
 	case live.None():
-		return "it was removed by " + who, nil
+		return "it was removed by " + pl.who(c, info), nil
 	case c.New.None():
-		return "the task removed it, and it was changed by " + who, nil
+		return "the task removed it, and it was changed by " + pl.who(c, info), nil
 	case c.Base.None():
-		return "another one was made there by " + who, nil
+		return "another one was made there by " + pl.who(c, info), nil
 	default:
-		return "it was changed by " + who, nil
+		return "it was changed by " + pl.who(c, info), nil
 	}
 	if live.Mode.IsDir() && !c.New.None() && !c.New.Mode.IsDir() {
 		names, err := files.List(pl.live, c.Path, false)
@@ -256,7 +265,10 @@ func (pl *plan) housed(name string) bool {
 }
 
 // merge joins a change of a file to what another change made of it.
-func (pl *plan) merge(c Change, live files.State, who string) (s files.State, data []byte, reason string, err error) {
+func (pl *plan) merge(
+	c Change, live files.State, info fs.FileInfo,
+) (s files.State, data []byte, reason string, err error) {
+	who := pl.who(c, info)
 	both := "it was changed by " + who
 	s.Mode = c.New.Mode
 	switch {

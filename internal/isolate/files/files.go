@@ -1,4 +1,5 @@
-// Package files tells the state of files in a folder: their type, permissions and content, without following links.
+// Package files tells the state of files in a folder: their type, permissions and content, without following links. It
+// orders paths, and removes folders.
 package files
 
 import (
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,4 +212,19 @@ func split(p string) (parts []string) {
 		}
 	}
 	return append(parts, p+"/")
+}
+
+// RemoveAll removes a folder, also what a task made unreadable.
+func RemoveAll(folder string) error {
+	err := os.RemoveAll(folder)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) // before it is read
+		}
+		return nil
+	})
+	return os.RemoveAll(folder)
 }
