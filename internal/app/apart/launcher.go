@@ -137,7 +137,7 @@ func (l launcher) finish(
 	if patch.Spoiled != "" && r.Status == task.Completed {
 		where := ""
 		if len(patch.Changes) > 0 {
-			where = "; " + keep(in, patch)
+			where = "; " + l.keep(in, patch)
 		}
 		r.End(task.Conflict, "nothing was joined: "+patch.Spoiled+where+"\nhint: run the task again")
 		return
