@@ -286,7 +286,7 @@ func (pl *plan) merge(
 		return s, nil, "", nil
 	}
 	v, ok := pl.copy.tree.history.version(pl.copy.joins, c.Path)
-	if !ok || v.data == nil && v.state.Sum != emptySum {
+	if !ok || v.data == nil && v.state.Sum != files.EmptySum {
 		return s, nil, both, nil
 	}
 	ours, whole, err := files.Content(pl.live, c.Path, live, maxText)
@@ -310,9 +310,6 @@ func (pl *plan) merge(
 	s.Sum = hex.EncodeToString(sum[:])
 	return s, []byte(merged), "", nil
 }
-
-// emptySum is the sum of no bytes.
-const emptySum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // Keep writes a patch that is not joined to a file, for `git apply`.
 func (t *Tree) Keep(p *Patch) (file string, err error) {

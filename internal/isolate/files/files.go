@@ -33,6 +33,9 @@ func PlainMode(mode fs.FileMode) fs.FileMode {
 	return mode.Type() | mode.Perm()
 }
 
+// EmptySum is the Sum of an empty file.
+const EmptySum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
 // None reports whether there is no file.
 func (s State) None() bool { return s == State{} }
 
