@@ -26,9 +26,11 @@ type verifier struct {
 	command tool.Tool       // runs the check; nil if the task has none
 	call    tool.Call       // of command, with the check
 	granted context.Context // in which the check runs
-	// before is the working directory as it was at first; nil unless the work must change something and did not yet.
-	before map[string]stamp
-	had    contents // of those files, as far as they were read
+	idle    bool            // the work must change something, and did not yet
+	// before is the working directory as it was at first, nil if nobody asks. checked is the same after the last check,
+	// nil if none ran.
+	before, checked map[string]stamp
+	had             contents // of the files in before, as far as they were read
 }
 
 const (
@@ -44,13 +46,13 @@ const (
 // verifier returns what verifies the work of the run, or nil. A check that no person gave is approved now: nothing
 // is done before that.
 func (r *run) verifier(ctx context.Context) (*verifier, error) {
-	v := &verifier{run: r, granted: ctx}
-	if r.job.RequireChange && !r.Setup.ReadOnly {
+	v := &verifier{run: r, granted: ctx, idle: r.job.RequireChange && !r.Setup.ReadOnly}
+	if v.idle || r.job.Check != "" && r.bounded() {
 		v.before, _ = r.stamps(ctx, math.MaxInt)
 		v.had = contentsOf(r.root, v.before)
 	}
 	if r.job.Check == "" {
-		if v.before == nil {
+		if !v.idle {
 			return nil, nil
 		}
 		return v, nil
@@ -96,7 +98,7 @@ func (v *verifier) admit(ctx context.Context) (err error) {
 
 // Verify implements loop.Verifier.
 func (v *verifier) Verify(ctx context.Context) *loop.Fault {
-	if v.before != nil {
+	if v.idle {
 		if !v.hasChanged(ctx) {
 			return &loop.Fault{
 				Problem: "the agent said that it was done, and nothing was changed",
@@ -104,15 +106,23 @@ func (v *verifier) Verify(ctx context.Context) *loop.Fault {
 					"If nothing has to be changed, say why.",
 			}
 		}
-		v.before, v.had = nil, contents{}
+		v.idle = false
 	}
 	if v.command == nil {
 		return nil
+	}
+	if v.bounded() {
+		if fault := v.strayed(ctx); fault != nil {
+			return fault
+		}
 	}
 	if err := v.Effects(); err != nil {
 		return &loop.Fault{Problem: "the check was not run: " + err.Error()}
 	}
 	res := v.perform()
+	if v.bounded() {
+		v.checked, _ = v.stamps(ctx, math.MaxInt)
+	}
 	line := task.Shorten(v.job.Check, 100)
 	switch {
 	case res.Ran == nil:
@@ -231,11 +241,17 @@ func (v *verifier) hasChanged(ctx context.Context) bool {
 		return changed
 	}
 	now, _ := v.stamps(ctx, math.MaxInt)
-	return slices.ContainsFunc(differing(v.before, now), func(f string) bool {
+	return slices.ContainsFunc(v.since(now), func(f string) bool {
+		return v.Setup.Bounds.Bar(f) == nil // what the targets bar is not joined
+	})
+}
+
+// since returns the files that differ now from those at first. One that was only touched does not.
+func (v *verifier) since(now map[string]stamp) []string {
+	return slices.DeleteFunc(differing(v.before, now), func(f string) bool {
 		was, before := v.before[f]
 		is, after := now[f]
-		touched := before && after && v.had.same(v.root, f, was, is)
-		return !touched && v.Setup.Bounds.Bar(f) == nil // what the targets bar is not joined
+		return before && after && v.had.same(v.root, f, was, is)
 	})
 }
 

@@ -215,6 +215,29 @@ func TestApartApply(t *testing.T) {
 	}
 }
 
+// TestApartFolderRemoved: the kernel has no overlay of a folder that is gone, so a task that is at work then has seen
+// what was in no tree. It is not completed.
+func TestApartFolderRemoved(t *testing.T) {
+	for name, remove := range map[string]string{"removed": "rm -rf src", "moved": "mv src src2",
+		"replaced": "rm -rf src; echo file > src"} {
+		t.Run(name, func(t *testing.T) {
+			w := newTree(t)
+			_, r := w.isolated("overlay", []map[string]any{
+				{"id": "first", "task": commandTask(remove + "; touch $(seq -f seen%g 100)")},
+				// An overlay shows new files, if nobody has looked for them before.
+				{"task": commandTask("ls src; for i in $(seq 100); do sleep 0.1; test -e seen$i && break; done; " +
+					"rm -rf src; echo file > src; echo 1 > new")},
+			}, "-j", "2")
+			require.Equal(t, task.Completed, r[0].Status, r[0].Err())
+			require.Equal(t, task.Conflict, r[1].Status, "%s %s", r[1].Output, r[1].Err())
+			assert.Contains(t, r[1].Err(), "nothing was joined: src: task first removed this folder while the task "+
+				"was at work in its copy; to take what it changed: git ")
+			assert.NoFileExists(t, filepath.Join(w.dir, "new"))
+			w.noCopies()
+		})
+	}
+}
+
 // TestApartSweptAtTheEnd: when a qq is killed, a process that it was starting can hold the locks of its folders for a
 // moment longer. If the next qq begins before that, it removes the folders at its end.
 func TestApartSweptAtTheEnd(t *testing.T) {
@@ -455,10 +478,60 @@ func TestStrictCopies(t *testing.T) {
 			assert.Equal(t, task.CheckFailed, r[0].Status, "what is not joined is no change: %s", r[0].Output)
 			assert.Contains(t, r[1].Output+r[1].Err(), "a.txt b.txt out/")
 			assert.Equal(t, task.CheckFailed, r[2].Status, "the check was of something else")
-			assert.Contains(t, r[2].Err(), "nothing was joined: the check ran with changes outside of the targets "+
-				"(--strict-targets): src/c.txt; to take what it changed: git ")
+			assert.Contains(t, r[2].Err(), "the check was not run, because files were changed outside of the targets "+
+				"(--strict-targets): src/c.txt")
+			assert.Contains(t, r[2].Warnings[0], "nothing was joined, because it was not completed; to take what it ")
 			assert.Equal(t, task.Completed, r[3].Status, r[3].Err())
 			assert.Equal(t, "B\ndirty\nd\n", w.sh("cat src/b.txt d/d; test ! -e src/c.txt"))
+		})
+	}
+}
+
+// TestStrictChecks: what a check itself makes outside of the targets is not joined, and is no fault, nor is what it
+// made when it ran before, nor what others have made in the folder. What the agent made goes back to it.
+func TestStrictChecks(t *testing.T) {
+	for _, mode := range []string{"overlay", "worktree"} {
+		t.Run(mode, func(t *testing.T) {
+			repairs := strings.NewReplacer("Take these back", commandTask("rm stray; echo a > src/a")+"\n",
+				"Repair the work", commandTask("echo 2 >> src/b")+"\n")
+			w, server := newServedWorld(t, standin.Reply(func(p standin.Prompt) string {
+				for i, m := range p.Messages {
+					if m.Role == "user" {
+						p.Messages[i].Content = repairs.Replace(strings.ReplaceAll(m.Content, ". ", "\n"))
+					}
+				}
+				return callTools(p)
+			}))
+			w.set("QQ_APPROVE=auto", "QQ_ALLOW=none", "GIT_CONFIG_NOSYSTEM=1")
+			w.sh("mkdir src; echo a > src/a; echo b > src/b; git init -q -b main .; git config user.name n; " +
+				"git config user.email n@localhost; git add -A; git commit -qm first")
+			_, r := w.isolated(mode, []map[string]any{
+				{"task": commandTask("echo 1 >> src/b"), "targets": []string{"src/b"},
+					"check": "echo >> report; echo >> src/a; grep 2 src/b"},
+				{"task": commandTask("echo c > src/c; echo > stray; echo >> src/a"), "targets": []string{"src/c"},
+					"check": "echo > report; grep c src/c"},
+			}, "--strict-targets", "--halt", "never")
+			for i := range r {
+				assert.Equal(t, task.Completed, r[i].Status, r[i].Err())
+				assert.Contains(t, strings.Join(r[i].Warnings, "\n"),
+					"not joined, because it is outside of the targets (--strict-targets): report")
+			}
+			assert.Equal(t, "a\nb\n1\n2\nc\nsrc\n", w.sh("cat src/a src/b src/c; ls"))
+			var asked strings.Builder
+			for _, r := range server.Requests("/api/chat") {
+				asked.Write(r.Body)
+			}
+			assert.Contains(t, asked.String(), "you have changed files outside of the targets of the task: src/a, "+
+				"stray\\nThe targets are: src/c\\n")
+
+			_, r = w.isolated(mode, []map[string]any{
+				{"task": commandTask("i=0; until ls | grep -q new || test $i = 40; do sleep .1; i=$((i+1)); done"),
+					"targets": []string{"src/b"}, "check": "true"},
+				{"task": commandTask("mkdir new; echo > new/other"), "targets": []string{"new/**"}, "check": "true"},
+			}, "--strict-targets", "--halt", "never", "--repair", "0")
+			for i := range r {
+				assert.Equal(t, task.Completed, r[i].Status, r[i].Err())
+			}
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/command"
 	"qq/internal/standin"
 	"qq/pkg/task"
 )
@@ -109,6 +110,38 @@ func TestApartInterrupted(t *testing.T) {
 	w.taken(r[1])
 	assert.Equal(t, "1\n2\n", w.sh("cat hang ran"))
 	w.noCopies()
+}
+
+// TestStoppedWhileCopied: a signal while the first worktree is made is all that is said, not that there can be none.
+func TestStoppedWhileCopied(t *testing.T) {
+	w := newTree(t)
+	git, err := exec.LookPath("git")
+	require.NoError(t, err)
+	bin := filepath.Join(w.home, "bin")
+	require.NoError(t, os.Mkdir(bin, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\ncase \"$*\" in *HEAD^*) > "+bin+
+		"/asked; sleep 30;; esac\nexec "+git+" \"$@\"\n"), 0o700))
+	w.set("PATH=" + bin + ":" + command.Environment(w.env).Get("PATH"))
+	p := w.start("batch", "-a", "coder", "--isolate", "worktree", "--no-bar", w.tasksFile(map[string]any{"task": "x"}))
+	w.until(func() bool { _, err := os.Stat(bin + "/asked"); return err == nil })
+	p.signal(syscall.SIGINT)
+	e := p.end()
+	assert.Equal(t, 130, e.code)
+	assert.Equal(t, "qq: stopped by a signal\n", e.errors)
+	w.noCopies()
+}
+
+// TestKeptCopyIsSaid: when a copy is kept, because there can be no patch, a person reads where, how large it is, and
+// that it takes room.
+func TestKeptCopyIsSaid(t *testing.T) {
+	w := newTree(t)
+	e, r := w.isolated("overlay", []map[string]any{{"id": "large", "check": "false",
+		"task": commandTask("head -c 3000000 /dev/zero > more; truncate -s 257M too-large")}}, "--repair", "0")
+	_, dir, ok := strings.Cut(strings.Join(r[0].Warnings, ""), "what it changed is kept in the folder ")
+	require.True(t, ok, r[0].Warnings)
+	assert.Contains(t, e.errors, "qq: warning: what task large changed is kept in the folder "+dir+" (3 MB)\n  hint: "+
+		"take what you need of it and remove it: that makes room on the disk of QQ_HOME\n")
+	assert.Equal(t, 1, strings.Count(e.errors, "makes room"))
 }
 
 // TestApartFullHome: a task fills the disk of QQ_HOME for some time. Meanwhile two others cannot hand over their

@@ -91,9 +91,13 @@ type Opener interface {
 	Open(dir string) []string
 }
 
-// Witness notes that a command is about to start. On an error it is not started.
+// Witness watches commands that work in a copy of a folder.
 type Witness interface {
+	// Acts notes that a command is about to start. On an error it is not started.
 	Acts() error
+	// Wrote returns those of files, relative to the working directory, that were changed in the copy, and not by
+	// others in the folder.
+	Wrote(files []string) []string
 }
 
 // Overlay is a file of [sandbox.Layers] and the folder that it stands for, a real path.
@@ -196,6 +200,14 @@ func (b *Box) Start(c proc.Command, show []string) (Running, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// Wrote asks the Witness. Without one, all of files were changed.
+func (b *Box) Wrote(files []string) []string {
+	if b.Witness == nil {
+		return files
+	}
+	return b.Witness.Wrote(files)
 }
 
 // Launch is Start, for those who may have to kill the command.

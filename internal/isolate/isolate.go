@@ -46,6 +46,7 @@ import (
 	"time"
 
 	"qq/internal/box/filestate"
+	"qq/internal/isolate/files"
 	"qq/internal/isolate/overlayfs"
 	"qq/internal/isolate/worktree"
 	"qq/internal/record/ledger/alive"
@@ -167,10 +168,11 @@ type Copy struct {
 	prefix   string             // of the paths in the manifest
 	joins    int                // how many there were before
 	began    time.Time          // by the clock of the file system
+	spoiled  string             // see [Patch.Spoiled]
 }
 
 // Make makes a copy with the name id. If it cannot, the error says why, and nothing is left of it: a task must not run
-// in the tree instead.
+// in the tree instead. If ctx ends meanwhile, the error is its cause.
 func (t *Tree) Make(ctx context.Context, id string, mode Mode) (*Copy, error) {
 	if id == "" || strings.HasPrefix(id, ".") || strings.ContainsAny(id, "/\x00") {
 		return nil, fmt.Errorf("%q is no name of a copy", id)
@@ -201,7 +203,11 @@ func (t *Tree) Make(ctx context.Context, id string, mode Mode) (*Copy, error) {
 			break
 		}
 	}
-	err := errors.Join(append(reasons, c.clear())...)
+	cleared := c.clear()
+	if ctx.Err() != nil {
+		return nil, errors.Join(context.Cause(ctx), cleared)
+	}
+	err := errors.Join(append(reasons, cleared)...)
 	return nil, t.refusal(mode, t.offer(ctx, id, mode), err)
 }
 
@@ -288,7 +294,7 @@ func (c *Copy) mount(context.Context) error {
 		c.overlay, err = c.tree.mounter.Mount(l)
 	}
 	if err != nil {
-		return errors.Join(err, removeAll(l.Upper), removeAll(l.Work))
+		return errors.Join(err, files.RemoveAll(l.Upper), files.RemoveAll(l.Work))
 	}
 	c.Dir, c.changes = c.tree.Dir, l.Upper
 	return nil
@@ -361,6 +367,9 @@ func (c *Copy) Enter(cmd *proc.Command) error {
 	cmd.Namespace, cmd.Mounts = true, true
 	return nil
 }
+
+// Wrote reports whether the task changed a file, relative to the tree, that differs from the tree as it was.
+func (c *Copy) Wrote(path string) bool { return c.Mode != Overlay || overlayfs.Wrote(c.changes, path) }
 
 // File returns the overlay, for a program that is to see it instead of the tree; nil for a worktree.
 func (c *Copy) File() *os.File { return c.overlay }

@@ -580,3 +580,28 @@ func TestFullDisk(t *testing.T) {
 	assert.Equal(t, "1\nmore\nz\n", y.shell("live", "cat a z; test ! -e d"))
 	require.NoError(t, tree.Close())
 }
+
+// TestWhoIsForgotten: it is known who changed a file after the oldest copy was made, and no longer than that.
+func TestWhoIsForgotten(t *testing.T) {
+	modes(t, func(t *testing.T, mode Mode) {
+		y := newYard(t, repository)
+		join := func(name string) {
+			c := y.make(mode)
+			c.Task = name
+			y.run(c, "echo "+name+" >> src/a")
+			require.Empty(t, y.join(y.patch(c))[0].Conflicts)
+			require.NoError(t, c.Remove())
+		}
+		for range 5 {
+			join("before")
+			assert.Len(t, y.history.marks["src/a"].by, 1)
+		}
+		slow := y.make(mode)
+		join("first")
+		join("second")
+		assert.Len(t, y.history.marks["src/a"].by, 2)
+		y.run(slow, "echo slow > src/a")
+		assert.Equal(t, []Conflict{{"src/a", "it was changed by first, second, in the same lines"}},
+			y.join(y.patch(slow))[0].Conflicts)
+	})
+}

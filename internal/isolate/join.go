@@ -86,7 +86,8 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	}
 	j := journal{Dir: []byte(t.Dir), Steps: pl.steps}
 	name := filepath.Join(t.folder(), p.copy.ID)
-	if err := j.commit(t.live, name, changed); err != nil { // waits for the disk: others make copies meanwhile
+	// It waits for the disk: others make copies meanwhile.
+	if err := j.commit(t.live, name, changed, p.Witness); err != nil {
 		return out, err
 	}
 	t.mu.Lock()
@@ -94,12 +95,16 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 	t.history.add(versions)
 	for c := range t.copies {
 		if c != p.copy {
-			c.hold(pl.steps)
+			c.hold(pl.steps, p.copy.Task)
 		}
 	}
 	out.Kept, err = j.run(t.live, name, t.Patches)
+	oldest := p.copy.joins
+	for c := range t.copies {
+		oldest = min(oldest, c.joins)
+	}
 	for _, s := range pl.steps {
-		t.history.left(t.live, string(s.Path), p.copy.Task)
+		t.history.left(t.live, string(s.Path), p.copy.Task, oldest)
 		if !s.New.Mode.IsDir() && !(s.New.None() && s.Live.Mode.IsDir()) {
 			out.Files = append(out.Files, string(s.Path))
 		}
@@ -110,13 +115,11 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 }
 
 // hold makes an overlay keep the files that the steps change in the tree, as they are. What it cannot hold, for example
-// on a full disk, the task sees change.
-func (c *Copy) hold(steps []step) {
-	if c.overlay == nil {
-		return
-	}
+// on a full disk, the task sees change. A folder that another task removes looks empty from then on, and cannot be
+// removed: the kernel has no overlay of a folder that is gone.
+func (c *Copy) hold(steps []step, by string) {
 	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", c.overlay.Fd()))
-	if err != nil {
+	if err != nil { // it has no overlay, or none any more
 		return
 	}
 	defer root.Close()
@@ -124,13 +127,15 @@ func (c *Copy) hold(steps []step) {
 		if !s.Live.None() {
 			_ = root.Lchown(string(s.Path), -1, -1) // changes nothing, and copies the file to the upper folder
 		}
+		if s.Live.Mode.IsDir() && !s.New.Mode.IsDir() && c.spoiled == "" {
+			c.spoiled = fmt.Sprintf("%s: %s removed this folder while the task was at work in its copy", s.Path, by)
+		}
 	}
 }
 
 // treeLock is the name of the lock of who joins to a tree. Its file goes with the lock: there are many trees.
 func treeLock(dir string) string {
-	sum := sha256.Sum256([]byte(dir))
-	return "tree-" + hex.EncodeToString(sum[:8])
+	return fmt.Sprintf("tree-%x", sha256.Sum256([]byte(dir)))
 }
 
 // versions returns the files that the steps change, as they are.
@@ -182,7 +187,7 @@ func (pl *plan) decide(changes []Change) error {
 		if err != nil {
 			return err
 		}
-		reason, err := pl.change(c, live, pl.copy.tree.history.who(pl.copy.joins, c.Path, info))
+		reason, err := pl.change(c, live, info)
 		if err != nil {
 			return err
 		}
@@ -193,9 +198,14 @@ func (pl *plan) decide(changes []Change) error {
 	return nil
 }
 
-// change adds the steps for a change to a file that is live in the tree, or returns why it is in conflict. If the file
-// was changed, it was by who.
-func (pl *plan) change(c Change, live files.State, who string) (reason string, err error) {
+// who returns who changed a file of the tree, which is as info says, since the copy was made.
+func (pl *plan) who(c Change, info fs.FileInfo) string {
+	return pl.copy.tree.history.who(pl.copy.joins, c.Path, info)
+}
+
+// change adds the steps for a change to a file that is live in the tree, as info says, or returns why it is in
+// conflict.
+func (pl *plan) change(c Change, live files.State, info fs.FileInfo) (reason string, err error) {
 	s := step{Path: []byte(c.Path), Live: live, New: c.New}
 	switch {
 	case live == c.New:
@@ -209,17 +219,17 @@ func (pl *plan) change(c Change, live files.State, who string) (reason string, e
 		return "its folder is no longer there", nil
 	case live == c.Base:
 	case live.File() && c.Base.File() && c.New.File():
-		if s.New, s.data, reason, err = pl.merge(c, live, who); reason != "" || err != nil {
+		if s.New, s.data, reason, err = pl.merge(c, live, info); reason != "" || err != nil {
 			return reason, err
 		}
 	case live.None():
-		return "it was removed by " + who, nil
+		return "it was removed by " + pl.who(c, info), nil
 	case c.New.None():
-		return "the task removed it, and it was changed by " + who, nil
+		return "the task removed it, and it was changed by " + pl.who(c, info), nil
 	case c.Base.None():
-		return "another one was made there by " + who, nil
+		return "another one was made there by " + pl.who(c, info), nil
 	default:
-		return "it was changed by " + who, nil
+		return "it was changed by " + pl.who(c, info), nil
 	}
 	if live.Mode.IsDir() && !c.New.None() && !c.New.Mode.IsDir() {
 		names, err := files.List(pl.live, c.Path, false)
@@ -251,7 +261,10 @@ func (pl *plan) housed(name string) bool {
 }
 
 // merge joins a change of a file to what another change made of it.
-func (pl *plan) merge(c Change, live files.State, who string) (s files.State, data []byte, reason string, err error) {
+func (pl *plan) merge(
+	c Change, live files.State, info fs.FileInfo,
+) (s files.State, data []byte, reason string, err error) {
+	who := pl.who(c, info)
 	both := "it was changed by " + who
 	s.Mode = c.New.Mode
 	switch {
@@ -269,7 +282,7 @@ func (pl *plan) merge(c Change, live files.State, who string) (s files.State, da
 		return s, nil, "", nil
 	}
 	v, ok := pl.copy.tree.history.version(pl.copy.joins, c.Path)
-	if !ok || v.data == nil && v.state.Sum != emptySum {
+	if !ok || v.data == nil && v.state.Sum != files.EmptySum {
 		return s, nil, both, nil
 	}
 	ours, whole, err := files.Content(pl.live, c.Path, live, maxText)
@@ -293,9 +306,6 @@ func (pl *plan) merge(c Change, live files.State, who string) (s files.State, da
 	s.Sum = hex.EncodeToString(sum[:])
 	return s, []byte(merged), "", nil
 }
-
-// emptySum is the sum of no bytes.
-const emptySum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // Keep writes a patch that is not joined to a file, for `git apply`.
 func (t *Tree) Keep(p *Patch) (file string, err error) {

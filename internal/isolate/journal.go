@@ -47,8 +47,8 @@ const (
 )
 
 // commit writes the journal at name, then the new files under their temporary names, and commits the journal, all to
-// the disk. After an error, nothing of it is left.
-func (j *journal) commit(live *os.Root, name string, changed *os.Root) error {
+// the disk. The witness is told as late as that. After an error, nothing of it is left.
+func (j *journal) commit(live *os.Root, name string, changed *os.Root, told Witness) error {
 	j.name(live, name)
 	text, err := json.Marshal(j)
 	if err == nil {
@@ -57,7 +57,10 @@ func (j *journal) commit(live *os.Root, name string, changed *os.Root) error {
 	if err != nil {
 		return fmt.Errorf("write a journal: %w", err)
 	}
-	if err = j.write(live, changed); err == nil {
+	if err = j.write(live, changed); err == nil && told != nil {
+		err = told.Effects()
+	}
+	if err == nil {
 		err = rename(name, begun, committed)
 	}
 	if err != nil {
@@ -253,7 +256,7 @@ const (
 // actions returns the parts of all steps in an order in which they can be made.
 func (j *journal) actions() (all []action) {
 	steps := slices.Clone(j.Steps)
-	slices.SortFunc(steps, func(a, b step) int { return comparePaths(string(a.Path), string(b.Path)) })
+	slices.SortFunc(steps, func(a, b step) int { return files.Compare(string(a.Path), string(b.Path)) })
 	for _, s := range slices.Backward(steps) { // what is in a folder before the folder
 		if s.removes() {
 			all = append(all, action{s, removing})

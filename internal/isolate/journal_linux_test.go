@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -101,6 +102,33 @@ func TestJoinWritesAside(t *testing.T) {
 	assert.FileExists(t, y.path("tree/src/new"))
 }
 
+// late is a [Witness] that wants to be told when all is ready, and then refuses the join.
+type late struct{ name string }
+
+func (l late) Effects() error {
+	if _, err := os.Stat(l.name); err != nil {
+		return err
+	}
+	return errors.New("not now")
+}
+
+// TestWitness: a patch counts as joined as late as can be, so that a task that is killed before can run again.
+func TestWitness(t *testing.T) {
+	y := newYard(t, repository)
+	c, err := y.Make(t.Context(), "k", Overlay)
+	if err != nil {
+		t.Skip(err)
+	}
+	before := sum(t, y.path("tree"), false)
+	y.run(c, "echo 1 > src/new")
+	p := y.patch(c)
+	p.Witness = late{y.path("tree/src/" + files.TempPrefix + "k-0")}
+	_, err = y.Join(t.Context(), p)
+	require.ErrorContains(t, err, "not now")
+	assert.Equal(t, before, sum(t, y.path("tree"), false))
+	assert.NoFileExists(t, filepath.Join(y.folder(), "k"+begun))
+}
+
 // TestFailedJoin: whatever was done of a join when it fails, the tree is as before, and nothing finishes it later.
 func TestFailedJoin(t *testing.T) {
 	const script = "sed -i s/one/ONE/ src/a; rm -r src/deep; echo f > src/deep; mv bin b2; ln -sfn x link; " +
@@ -121,7 +149,7 @@ func TestFailedJoin(t *testing.T) {
 		more = cut < len(j.actions())
 		if !more { // as run does it, up to a folder that cannot be made
 			j.Steps = append(j.Steps, step{Path: []byte("nowhere/x"), New: files.State{Mode: fs.ModeDir | 0o755}})
-			require.NoError(t, j.commit(y.live, filepath.Join(y.folder(), "k"), changed))
+			require.NoError(t, j.commit(y.live, filepath.Join(y.folder(), "k"), changed, nil))
 			_, err = j.run(y.live, filepath.Join(y.folder(), "k"), y.path("patches"))
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			assert.NotContains(t, err.Error(), "taken back")
@@ -258,4 +286,29 @@ func BenchmarkOverlay(b *testing.B) {
 	run("reads apart", reads, true)
 	run("writes in place", writes, false)
 	run("writes apart", writes, true)
+}
+
+// TestSweepGivesUp: a join cannot be finished because somebody removed its folder. That is said, and not for ever.
+func TestSweepGivesUp(t *testing.T) {
+	y := newYard(t, repository)
+	c, err := y.Make(t.Context(), "k", Overlay)
+	if err != nil {
+		t.Skip(err)
+	}
+	y.run(c, "echo 1 > src/deep/new")
+	j := journal{Dir: []byte(y.Dir), Steps: y.plan(y.patch(c))}
+	changed, err := os.OpenRoot(c.changes)
+	require.NoError(t, err)
+	require.NoError(t, j.commit(y.live, filepath.Join(y.folder(), "k"), changed, nil))
+	require.NoError(t, changed.Close())
+	require.NoError(t, y.lock.Release()) // as if the process were gone
+	y.lock = nil
+	y.shell("tree", "rm -r src/deep")
+	before := sum(t, y.path("tree"), false)
+	for range 3 {
+		_, err = Sweep(y.path("state"), y.path("patches"))
+	}
+	require.NoError(t, err)
+	assert.Equal(t, before, sum(t, y.path("tree"), false))
+	y.clean()
 }

@@ -88,7 +88,7 @@ type yard struct {
 // newYard returns a tree with the files that a script makes.
 func newYard(t testing.TB, script string) *yard {
 	y := &yard{TB: t, host: host, top: t.TempDir()}
-	t.Cleanup(func() { _ = removeAll(y.top) }) // also what a task made unreadable
+	t.Cleanup(func() { _ = files.RemoveAll(y.top) }) // also what a task made unreadable
 	require.NoError(t, os.Mkdir(y.path("tree"), 0o755))
 	rest, isRepository := strings.CutPrefix(script, repository)
 	if isRepository {

@@ -28,9 +28,14 @@ type Patch struct {
 	Changes []Change // in the order of their paths
 	Ignored []string // paths that changed and that git ignores
 	Left    []string // sockets, pipes and devices, which are not joined
+	Witness Witness  // nil is none
+	Spoiled string   // why the task may have seen what was in no tree; "" is that it has not
 
 	copy *Copy
 }
+
+// Witness is told before a patch changes the tree. On an error, nothing is joined.
+type Witness interface{ Effects() error }
 
 // Part removes the changes of these paths from the patch, and returns a patch that has them.
 func (p *Patch) Part(paths []string) *Patch {
@@ -54,7 +59,7 @@ func (c *Copy) Patch(ctx context.Context) (*Patch, error) {
 		return nil, fmt.Errorf("read what the task changed: %w", err)
 	}
 	defer changed.Close()
-	r := &reading{ctx: ctx, copy: c, changed: changed, patch: &Patch{copy: c}}
+	r := &reading{ctx: ctx, copy: c, changed: changed, patch: &Patch{copy: c, Spoiled: c.spoiled}}
 	if err := r.folder("."); err != nil {
 		return nil, fmt.Errorf("read what the task changed: %w", err)
 	}
@@ -64,26 +69,12 @@ func (c *Copy) Patch(ctx context.Context) (*Patch, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(p.Changes, func(a, b Change) int { return comparePaths(a.Path, b.Path) })
+	slices.SortFunc(p.Changes, func(a, b Change) int { return files.Compare(a.Path, b.Path) })
 	if c.overlay != nil { // many patches may wait to be joined
 		_ = c.overlay.Close()
 		c.overlay = nil
 	}
 	return p, nil
-}
-
-// comparePaths orders paths so that a folder comes just before what is in it.
-func comparePaths(a, b string) int {
-	return slices.Compare(splitPath(a), splitPath(b))
-}
-
-func splitPath(p string) (parts []string) {
-	for i := range len(p) {
-		if p[i] == '/' {
-			parts = append(parts, p[:i+1])
-		}
-	}
-	return append(parts, p+"/")
 }
 
 // ignore moves the paths that git ignores to Ignored.

@@ -88,9 +88,11 @@ func (h *history) ours(path string, info fs.FileInfo) bool {
 	return ok && mark.stamp == filestate.StampOf(info)
 }
 
-// left notes that the join of a task left a file as it is in the tree now.
-func (h *history) left(live *os.Root, path, task string) {
-	m := mark{by: append(h.marks[path].by, joiner{h.joins, task})}
+// left notes that the join of a task left a file as it is in the tree now. The oldest copy was made after the join with
+// that number.
+func (h *history) left(live *os.Root, path, task string, oldest int) {
+	by := slices.DeleteFunc(h.marks[path].by, func(j joiner) bool { return j.join <= oldest }) // nobody asks for it
+	m := mark{by: append(by, joiner{h.joins, task})}
 	if info, err := live.Lstat(path); err == nil {
 		m.stamp = filestate.StampOf(info)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"qq/internal/isolate/files"
 	"qq/internal/isolate/worktree"
 )
 
@@ -80,7 +81,7 @@ func clearSession(state, id, patches string) (kept []string, err error) {
 			err = errors.Join(err, clearCopy(filepath.Join(folder, e.Name())))
 		}
 	}
-	return kept, errors.Join(err, removeAll(folder))
+	return kept, errors.Join(err, files.RemoveAll(folder))
 }
 
 // recoverJoin finishes or undoes the join of a journal.
@@ -108,7 +109,9 @@ func recoverJoin(state, name, patches string) (kept []string, err error) {
 	defer live.Close()
 	switch filepath.Ext(name) {
 	case committed:
-		kept, err = j.finish(live, patches)
+		if kept, err = j.finish(live, patches); err != nil { // the next Sweep takes it back
+			err = errors.Join(err, rename(name[:len(name)-len(committed)], committed, failed))
+		}
 	case failed:
 		if err = j.back(live); err != nil {
 			err = errors.Join(err, os.Remove(name)) // a person has to look
@@ -131,20 +134,5 @@ func clearCopy(folder string) error {
 	} else if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return errors.Join(err, removeAll(folder))
-}
-
-// removeAll removes a folder, also what a task made unreadable.
-func removeAll(folder string) error {
-	err := os.RemoveAll(folder)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) // before it is read
-		}
-		return nil
-	})
-	return os.RemoveAll(folder)
+	return errors.Join(err, files.RemoveAll(folder))
 }

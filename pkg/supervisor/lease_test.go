@@ -617,7 +617,7 @@ func TestDiamond(t *testing.T) {
 			task.Task{ID: "last", Text: "last {{join.structured.a.b.1}} of {{join.structured.a}}",
 				Needs: []string{"join"}},
 			task.Task{ID: "join", Text: "join {{left.output}} and {{top.output}}, {{top.output}}", Context: "my own",
-				Needs: []string{"left", "right", "top"}},
+				Needs: []string{"left", "right", "top"}, Schema: []byte(`{}`)},
 			task.Task{ID: "left", Text: "left", Needs: []string{"top"}},
 			task.Task{ID: "right", Text: "right", Needs: []string{"top"}},
 			task.Task{ID: "top", Text: "top"})

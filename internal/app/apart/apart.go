@@ -201,6 +201,9 @@ func (t *Trees) copy(ctx context.Context, id, dir string) (*place, error) {
 		return nil, refused(err)
 	}
 	c, err := tree.Make(ctx, id, isolate.Mode(t.Mode))
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -289,13 +292,17 @@ func (t *Trees) at(executionID string) *place {
 }
 
 // enter notes that a job works in a copy, and returns its parent there.
-func (t *Trees) enter(executionID string, p *place, w worker) *contained {
+func (t *Trees) enter(job task.Job, p *place, w worker) *contained {
+	c := &contained{worker: w, place: p}
+	if dir, err := filepath.EvalSymlinks(t.dir(job)); err == nil {
+		c.dir, _ = filepath.Rel(p.Tree(), p.Copy.Live(dir))
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.places[executionID] = p
-	p.ids = append(p.ids, executionID)
-	p.jobs[executionID] = &contained{worker: w}
-	return p.jobs[executionID]
+	t.places[job.ExecutionID] = p
+	p.ids = append(p.ids, job.ExecutionID)
+	p.jobs[job.ExecutionID] = c
+	return c
 }
 
 // remove removes a copy. All jobs in it have ended. Nobody waits for that but Close, which removes what is left.

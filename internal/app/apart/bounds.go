@@ -1,7 +1,6 @@
 package apart
 
 import (
-	"fmt"
 	"path"
 	"slices"
 
@@ -27,9 +26,9 @@ func (t *Trees) Bind(executionID string, bounds changes.Bounds) (joined int) {
 	return len(p.bounds)
 }
 
-// confine takes what the targets of the isolated task job do not cover from its patch, and keeps it. A check that ran
-// with such changes says nothing about the rest: then the task has failed.
-func confine(r *task.Result, job task.Job, patch *isolate.Patch, in *place, below func(string) string) error {
+// confine takes what the targets of an isolated task do not cover from its patch, and keeps it. If the task has a
+// check, that made it: the agent looks before, see [contained.Wrote].
+func confine(r *task.Result, patch *isolate.Patch, in *place, below func(string) string) error {
 	var strays []string
 	above := map[string]bool{} // folders of changes that stay
 	// What is in a folder comes before the folder.
@@ -46,16 +45,6 @@ func confine(r *task.Result, job task.Job, patch *isolate.Patch, in *place, belo
 		return nil
 	}
 	slices.Sort(strays)
-	if job.Check != "" {
-		var shown []string
-		for _, p := range strays {
-			shown = append(shown, below(p))
-		}
-		r.End(task.CheckFailed, fmt.Sprintf("nothing was joined: the check ran with changes outside of the targets "+
-			"(--strict-targets): %s; %s\nhint: give these among the targets, or leave --strict-targets out",
-			names(shown), keep(in, patch)))
-		return nil
-	}
 	file, err := in.tree.Keep(patch.Part(strays))
 	if err != nil {
 		return err

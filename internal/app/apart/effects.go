@@ -1,6 +1,8 @@
 package apart
 
 import (
+	"path/filepath"
+	"slices"
 	"sync"
 
 	"qq/internal/box"
@@ -33,6 +35,9 @@ type settler interface {
 // do is one: they can reach the network.
 type contained struct {
 	worker
+	place *place
+	dir   string // its working directory, relative to the tree
+
 	mu    sync.Mutex
 	acted bool // a command was started
 }
@@ -52,6 +57,11 @@ func (c *contained) Acts() error {
 	err := c.worker.Effects()
 	c.acted = err == nil
 	return err
+}
+
+// Wrote implements box.Witness.
+func (c *contained) Wrote(files []string) []string {
+	return slices.DeleteFunc(files, func(file string) bool { return !c.place.Wrote(filepath.Join(c.dir, file)) })
 }
 
 // outside reports whether a job in the copy may have done something outside of it.

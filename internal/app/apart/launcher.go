@@ -45,7 +45,7 @@ func (l launcher) Stage(job task.Job) supervisor.Staged {
 func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	w, ok := p.(worker)
 	if in := l.at(job.Parent); in != nil && ok {
-		r := l.next.Launch(ctx, l.moved(job, in), l.enter(job.ExecutionID, in, w))
+		r := l.next.Launch(ctx, l.moved(job, in), l.enter(job, in, w))
 		l.inside(&r, in)
 		return r
 	}
@@ -60,10 +60,13 @@ func (l launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent)
 	if err != nil {
 		r := job.Fail(err)
 		r.Hindered = task.MachineFault(err)
+		if ctx.Err() != nil {
+			r.Stop(context.Cause(ctx))
+		}
 		return r
 	}
 	in.Task = called(job)
-	r := l.next.Launch(ctx, l.moved(job, in), l.enter(job.ExecutionID, in, w))
+	r := l.next.Launch(ctx, l.moved(job, in), l.enter(job, in, w))
 	if l.hindered(&r, in) { // it is launched again
 		l.remove(in)
 		return r
@@ -118,7 +121,7 @@ func (l launcher) finish(
 	ctx = context.WithoutCancel(ctx) // a completed task is joined also when the run is to end
 	patch, err := in.Patch(ctx)
 	if err != nil {
-		fail(r, err, kept(in))
+		fail(r, err, l.kept(in))
 		return
 	}
 	prefix, _ := filepath.Rel(in.Tree(), in.dir)
@@ -131,22 +134,27 @@ func (l launcher) finish(
 	r.Unsaid = nil // the patch has all that changed
 	warn(r, "not joined, because git ignores it", patch.Ignored, below, "")
 	warn(r, "not joined, because it is neither a file nor a folder", patch.Left, below, "")
+	if patch.Spoiled != "" && r.Status == task.Completed {
+		where := ""
+		if len(patch.Changes) > 0 {
+			where = "; " + l.keep(in, patch)
+		}
+		r.End(task.Conflict, "nothing was joined: "+patch.Spoiled+where+"\nhint: run the task again")
+		return
+	}
 	if len(patch.Changes) == 0 {
 		return
 	}
 	if r.Status != task.Completed {
-		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed; "+keep(in, patch))
+		r.Warnings = append(r.Warnings, "nothing was joined, because it was not completed; "+l.keep(in, patch))
 		return
 	}
-	if err := confine(r, job, patch, in, below); err != nil {
-		fail(r, err, kept(in))
-		return
-	}
-	if r.Status != task.Completed {
+	if err := confine(r, patch, in, below); err != nil {
+		fail(r, err, l.kept(in))
 		return
 	}
 	if err := l.hold(r, patch, in, said, below); err != nil {
-		fail(r, err, kept(in))
+		fail(r, err, l.kept(in))
 		return
 	}
 	if len(changes.Outside(job.Targets, files(patch, below))) > 0 || len(job.Targets) == 0 {
@@ -161,38 +169,17 @@ func (l launcher) finish(
 	}
 	if err != nil {
 		r.Stop(err)
-		r.Warnings = append(r.Warnings, "nothing was joined, because it was cancelled; "+keep(in, patch))
-		return
-	}
-	if err := w.Effects(); err != nil { // the first one of the task
-		fail(r, err, keep(in, patch))
+		r.Warnings = append(r.Warnings, "nothing was joined, because it was cancelled; "+l.keep(in, patch))
 		return
 	}
 	in.joined = true
+	patch.Witness = w // it is the first effect of the task
 	out, err := in.tree.Join(ctx, patch)
 	if err != nil {
-		fail(r, err, keep(in, patch))
+		fail(r, err, l.keep(in, patch))
 		return
 	}
 	conclude(r, out[0], in, below)
-}
-
-// keep keeps a patch that is not joined in a file, or the copy if that cannot be. It returns what to do with it.
-func keep(in *place, patch *isolate.Patch) string {
-	file, err := in.tree.Keep(patch)
-	if err != nil {
-		return kept(in)
-	}
-	return "to take what it changed: " + worktree.Apply(in.Tree(), file)
-}
-
-// kept keeps a copy of which there is no patch, and returns where.
-func kept(in *place) string {
-	dir, err := in.Keep()
-	if err != nil {
-		return "what it changed is lost: " + task.Line(err.Error())
-	}
-	return "what it changed is kept in the folder " + dir
 }
 
 // hold takes files that programs obey, and that a command wrote, from a patch, and keeps them.

@@ -1,4 +1,5 @@
-// Package files tells the state of files in a folder: their type, permissions and content, without following links.
+// Package files tells the state of files in a folder: their type, permissions and content, without following links. It
+// orders paths, and removes folders.
 package files
 
 import (
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +32,9 @@ func PlainMode(mode fs.FileMode) fs.FileMode {
 	}
 	return mode.Type() | mode.Perm()
 }
+
+// EmptySum is the Sum of an empty file.
+const EmptySum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // None reports whether there is no file.
 func (s State) None() bool { return s == State{} }
@@ -198,4 +203,31 @@ func both(root *os.Root, from, to string, call func(int, string, int, string) er
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	return nil
+}
+
+// Compare orders paths with slashes so that a folder comes just before what is in it.
+func Compare(a, b string) int { return slices.Compare(split(a), split(b)) }
+
+func split(p string) (parts []string) {
+	for i := range len(p) {
+		if p[i] == '/' {
+			parts = append(parts, p[:i+1])
+		}
+	}
+	return append(parts, p+"/")
+}
+
+// RemoveAll removes a folder, also what a task made unreadable.
+func RemoveAll(folder string) error {
+	err := os.RemoveAll(folder)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) // before it is read
+		}
+		return nil
+	})
+	return os.RemoveAll(folder)
 }

@@ -90,12 +90,9 @@ type helper struct {
 var errEnded = errors.New("the process that mounts has ended")
 
 func start(host *proc.Host, exe string) (*helper, error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
+	pair, err := sockets()
 	if err != nil {
 		return nil, fmt.Errorf("make a socket: %w", err)
-	}
-	for _, fd := range pair {
-		unix.CloseOnExec(fd)
 	}
 	h := &helper{socket: pair[0]}
 	yours := os.NewFile(uintptr(pair[1]), "socket")
@@ -115,6 +112,20 @@ func start(host *proc.Host, exe string) (*helper, error) {
 		return nil, errors.Join(err, read.Close(), unix.Close(h.socket))
 	}
 	return h, nil
+}
+
+// sockets returns two sockets that are connected. No process inherits one that another goroutine starts meanwhile: not
+// all systems can make them so.
+func sockets() (pair [2]int, err error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if pair, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0); err != nil {
+		return pair, err
+	}
+	for _, fd := range pair {
+		unix.CloseOnExec(fd)
+	}
+	return pair, nil
 }
 
 // ask has an overlay mounted. The error is errEnded if the process is no longer there.

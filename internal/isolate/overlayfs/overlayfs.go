@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -71,4 +72,17 @@ func Opaque(path string) bool {
 	value := make([]byte, 1)
 	n, err := unix.Lgetxattr(path, "user.overlay.opaque", value)
 	return err == nil && n == 1 && value[0] == 'y'
+}
+
+// Wrote reports whether something was written or removed at a path in an overlay whose upper folder is upper.
+func Wrote(upper, path string) bool {
+	for at := path; ; at = filepath.Dir(at) {
+		info, err := os.Lstat(filepath.Join(upper, at))
+		if err == nil {
+			return at == path || !info.IsDir() || Opaque(filepath.Join(upper, at))
+		}
+		if at == "." {
+			return true // it is not known
+		}
+	}
 }

@@ -182,9 +182,9 @@ func Check(t task.Task) error {
 				"target %q is a malformed glob", name)
 		case !filepath.IsLocal(filepath.FromSlash(target)):
 			return fmt.Errorf("target %q is no path or glob inside of the working directory", name)
-		case !targets.Parse(target, false).Decided():
-			return task.Hinted("write several targets in place of this one", "target %q is too hard: a glob has no ** "+
-				"in braces, and at most 512 bytes", name)
+		case targets.Alternatives(target) > targets.MaxAlternatives:
+			return task.Hinted("write several targets in place of this one", "target %q has more than %d alternatives",
+				name, targets.MaxAlternatives)
 		}
 	}
 	return nil

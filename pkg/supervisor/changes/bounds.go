@@ -47,8 +47,12 @@ func (b Bounds) In(below string, targets []string) (all Bounds) {
 // looks for those that match a glob each time.
 func (b Bounds) Open(dir string) (all []string) {
 	seen := map[string]bool{}
+	var covers []cover
 	for _, one := range b {
-		for _, name := range one.named(dir) {
+		covers = append(covers, newCover(one.Targets))
+	}
+	for k, one := range b {
+		for _, name := range one.named(dir, covers[k]) {
 			if seen[name] {
 				continue
 			}
@@ -57,7 +61,11 @@ func (b Bounds) Open(dir string) (all []string) {
 			if !ok {
 				continue
 			}
-			if !slices.ContainsFunc(b, func(other Bound) bool { return !other.holds(name, mode.IsDir()) }) {
+			held := true
+			for k, other := range b {
+				held = held && other.holds(name, mode.IsDir(), covers[k])
+			}
+			if held {
 				all = append(all, name)
 			}
 		}
@@ -81,7 +89,7 @@ func plain(dir, name string) (mode fs.FileMode, ok bool) {
 }
 
 // named returns the paths in the folder dir, relative to it, that a target names, and the files that match one.
-func (b Bound) named(dir string) (names []string) {
+func (b Bound) named(dir string, c cover) (names []string) {
 	below := path.Clean(b.Below)
 	add := func(p string) { // p is relative to the folder of the task
 		if within(below, p) {
@@ -97,11 +105,10 @@ func (b Bound) named(dir string) (names []string) {
 		t = strings.TrimSuffix(path.Clean(t), "/**")
 		spelled[t] = true
 		add(t)
-		if i := strings.IndexAny(t, `*?[{\`); i >= 0 {
+		if i := strings.IndexAny(t, meta); i >= 0 {
 			globs = append(globs, path.Dir(t[:i]+"x"))
 		}
 	}
-	c := newCover(b.Targets)
 	slices.Sort(globs)
 	globs = slices.Compact(globs)
 	for _, dir := range globs {
@@ -126,11 +133,12 @@ func (b Bound) named(dir string) (names []string) {
 }
 
 // holds reports whether a target covers the path name, with all below if it is a folder.
-func (b Bound) holds(name string, folder bool) bool {
+func (b Bound) holds(name string, folder bool, c cover) bool {
 	at := path.Join(b.Below, name)
-	return slices.ContainsFunc(b.Targets, func(t string) bool {
-		return within(at, strings.TrimSuffix(path.Clean(t), "/**"))
-	}) || !folder && newCover(b.Targets).has(at)
+	if !folder {
+		return c.has(at)
+	}
+	return slices.ContainsFunc(c.targets, func(t string) bool { return within(at, strings.TrimSuffix(t, "/**")) })
 }
 
 // within reports whether a path is dir or below it.

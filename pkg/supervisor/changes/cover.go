@@ -1,35 +1,38 @@
 package changes
 
 import (
+	"path"
 	"slices"
+	"strings"
+	"time"
 
-	"qq/pkg/supervisor/targets"
+	"github.com/bmatcuk/doublestar/v4"
 )
 
-// allSteps is how much work comparing files with globs may be, for each time that it is asked. That is less than a
-// second. Files that are not compared then are outside.
-const allSteps = 50_000_000
+// maxCompare is how long the files of one question are compared with globs. Files that are left then are outside: it
+// takes targets and paths that somebody made for that.
+const maxCompare = 5 * time.Second
 
 // cover is what the targets of a task cover: the paths that they name with all below, and what their globs match.
 type cover struct {
-	all    []targets.Target
-	budget *targets.Budget
+	targets []string // clean
+	until   time.Time
 }
 
-func newCover(texts []string) cover {
-	c := cover{budget: targets.NewBudget(allSteps)}
-	for _, text := range texts {
-		if t := targets.Parse(text, false); t.Decided() {
-			c.all = append(c.all, t)
-		}
+func newCover(targets []string) cover {
+	c := cover{until: time.Now().Add(maxCompare)}
+	for _, t := range targets {
+		c.targets = append(c.targets, path.Clean(t))
 	}
 	return c
 }
 
 // has reports whether a target covers the file.
 func (c cover) has(file string) bool {
-	f := targets.Literal(file, false).AsFile()
-	return slices.ContainsFunc(c.all, func(t targets.Target) bool {
-		return c.budget.Overlap(t, f) && !c.budget.Spent()
+	return time.Now().Before(c.until) && slices.ContainsFunc(c.targets, func(t string) bool {
+		return within(file, t) || strings.ContainsAny(t, meta) && doublestar.MatchUnvalidated(t, file)
 	})
 }
+
+// meta are the characters that make a path a glob.
+const meta = `*?[{\`

@@ -56,7 +56,7 @@ const maxGlob = 512
 // and neither does how a letter with an accent is composed.
 func Parse(text string, fold bool) Target {
 	if strings.Contains(text, "..") && strings.Contains(text, "{") {
-		return Target{kind: loose, fold: fold} // {a,../b}: it may lead anywhere
+		return Target{fold: fold} // {a,../b}: it may lead anywhere
 	}
 	text = strings.TrimSuffix(clean(text, fold), "/")
 	for strings.HasSuffix(text, "/**/**") {
@@ -109,9 +109,6 @@ func (t Target) AsFile() Target {
 
 // Anything reports whether t is every path.
 func (t Target) Anything() bool { return t.prefix == 0 && (t.kind == folder || t.kind == loose) }
-
-// Decided reports whether it is known which paths are in t. With false, t is every path that begins like it.
-func (t Target) Decided() bool { return t.kind != loose }
 
 // String returns the path or the glob.
 func (t Target) String() string {
