@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -309,40 +308,42 @@ func TestNeeds(t *testing.T) {
 }
 
 // A slow task keeps nobody from starting but those that touch its file: the batch takes hardly longer than the ideal
-// schedule, which is the slow task and its successor in one slot, and the fast ones in the two others. These two alone
-// are the yardstick, at the same time, so that others who use the machine delay both.
+// schedule, which is the slow task and its successor in one slot, and the fast ones in the two others. The ideal is the
+// seconds that these two take, and what it costs to run two tasks, one after the other, that take none. On a machine
+// that others use, that says nothing: then the test of package supervisor does, which has a clock of its own.
 func TestSlowTaskBesideFastOnes(t *testing.T) {
 	one := func(name, seconds, file string) task.Task {
 		return task.Task{Text: work(name, seconds, file), Agent: "executor", Targets: []string{file}}
 	}
-	chain := []task.Task{one("slow", "4", "a"), one("next", "1", "a")}
-	all := chain
+	all := []task.Task{one("slow", "4", "a"), one("next", "1", "a")}
 	for i := range 8 {
 		all = append(all, one(fmt.Sprint("fast", i), "1", fmt.Sprint("f", i)))
 	}
-	ratio := 0.0
-	for range 3 {
-		var took [2]time.Duration
-		var running sync.WaitGroup
-		for i, tasks := range [...][]task.Task{chain, all} {
-			w, _ := newServedWorld(t, obedient)
-			w.tasks(tasks...)
-			running.Go(func() {
-				began := time.Now()
-				out, err := w.command("batch", "--no-bar", "--auto-approve", "-j", "3", "tasks.jsonl").CombinedOutput()
-				took[i] = time.Since(began)
-				assert.NoError(t, err, "%s", out)
-				assert.Equal(t, "slow\nnext\n", w.content("a"))
-			})
-		}
-		running.Wait()
-		ratio = took[1].Seconds() / took[0].Seconds()
-		t.Logf("%.3f of the ideal schedule", ratio)
-		if ratio <= 1.05 || t.Failed() {
-			break
-		}
+	measure := func(tasks ...task.Task) float64 {
+		w, _ := newServedWorld(t, obedient)
+		w.tasks(tasks...)
+		began := time.Now()
+		e := w.run("batch", "--no-bar", "--auto-approve", "-j", "3", "tasks.jsonl")
+		took := time.Since(began).Seconds()
+		assert.Zero(t, e.code, e.errors)
+		assert.Equal(t, "slow\nnext\n", w.content("a"))
+		return took
 	}
-	assert.LessOrEqual(t, ratio, 1.05)
+	empty := func() float64 { return measure(one("slow", "0", "a"), one("next", "0", "a")) }
+	const limit, quiet = 1.05, 0.25 // quiet is the most seconds of two empty tasks
+	before, busy := empty(), false
+	for range 3 {
+		took := measure(all...)
+		after := empty()
+		ratio := took / (5 + min(before, after))
+		t.Logf("%.3f of the ideal schedule; two empty tasks took %.2f s before and %.2f s after", ratio, before, after)
+		if ratio <= limit || t.Failed() {
+			return
+		}
+		busy = busy || max(before, after) > quiet
+		before = after
+	}
+	assert.True(t, busy, "on a quiet machine")
 }
 
 // What the tasks of an unplanned batch delegate is at work at once, as the tasks are; with --plan strict one by one.

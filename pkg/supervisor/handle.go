@@ -130,13 +130,16 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 	}
 	planned, err := h.plan(allowed)
 	if err == nil {
-		err = h.repairs.Take(h.agent, h.s.agents, allowed)
+		err = h.repairs.Check(h.agent, h.s.agents, allowed)
 	}
 	if err != nil {
 		return refuse(err) // and nobody is asked
 	}
 	if d := h.decide(ctx, h.s.agents.Intent(allowed)); !d.Allowed {
 		return refuse(&task.Error{Status: task.Refused, Problem: d.Reason, Hint: d.Hint})
+	}
+	if err = h.repairs.Take(h.agent, h.s.agents, allowed); err != nil {
+		return refuse(err) // of several calls at once
 	}
 	h.dispatched(allowed...)
 	group, end := "", func([]task.Result) {}

@@ -83,10 +83,11 @@ func (x *execution) resume(ctx context.Context) (err error) {
 // what they name of each other.
 func (h *handle) plan(tasks []task.Task) (*plan.Plan, error) {
 	apart := h.s.leases != nil
+	wrong := cmp.Or(needs.Check(tasks...), needs.CheckFields(h.s.agents.WithSchemas(tasks)...))
 	if !slices.ContainsFunc(tasks, func(t task.Task) bool {
 		return len(t.Needs) > 0 || t.Priority != 0 || apart && len(t.Targets) > 0
 	}) {
-		return nil, needs.Check(tasks...)
+		return nil, wrong
 	}
 	all := make([]plan.Task, len(tasks))
 	for i, t := range tasks {
@@ -96,5 +97,5 @@ func (h *handle) plan(tasks []task.Task) (*plan.Plan, error) {
 		}
 	}
 	p, err := plan.New(all, plan.Options{Together: !apart})
-	return p, cmp.Or(err, needs.Check(tasks...))
+	return p, cmp.Or(err, wrong)
 }

@@ -207,6 +207,50 @@ func TestTenWritersOnFiveFiles(t *testing.T) {
 	})
 }
 
+// A slow task keeps nobody from starting but those that touch its file: the time is that of the ideal schedule, with
+// the slow task and its successor in one slot, and the fast ones in the two others. That holds for a batch that is
+// planned, for one of which only the leases know what it touches, and for what an agent delegates.
+func TestSlowTaskBesideFastOnes(t *testing.T) {
+	for successor := 1; successor < 10; successor++ {
+		var tasks []task.Task
+		for i := range 8 {
+			tasks = append(tasks, writer(fmt.Sprint("fast", i), fmt.Sprint("f", i)))
+		}
+		tasks = slices.Insert(tasks, 0, writer("slow", "a"))
+		tasks = slices.Insert(tasks, successor, writer("next", "a"))
+		for how, run := range map[string]func(*testing.T, *site) []task.Result{
+			"planned": func(t *testing.T, s *site) []task.Result {
+				return s.planned(t.Context(), t, Batch{}, tasks...)
+			},
+			"stream": func(t *testing.T, s *site) []task.Result {
+				all := &order.Gathered{}
+				assert.NoError(t, s.Batch(t.Context(), Batch{Tasks: Tasks(tasks...), Results: all}))
+				return all.List
+			},
+			"delegated": func(t *testing.T, s *site) []task.Result {
+				return s.Delegate(t.Context(), agents.Agent{}, tasks)
+			},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(func(cfg *Config) { cfg.Limits.MaxParallel, cfg.Plan = 3, access.Strict })
+				s.does["slow"] = func(ctx context.Context, job task.Job, _ Parent) task.Result {
+					return after(ctx, job, 4*time.Second)
+				}
+				for _, r := range run(t, s) {
+					assert.True(t, r.Success, r.Err())
+				}
+				assert.Empty(t, s.wrong)
+				assert.Equal(t, 5*time.Second, time.Since(s.start), "%s, %d", how, successor)
+				assert.Equal(t, 4*time.Second, s.began["next"], "%s, %d", how, successor)
+				for i := range 8 {
+					at := time.Duration(i/2) * time.Second
+					assert.Equal(t, at, s.began[fmt.Sprint("fast", i)], "%s, %d", how, successor)
+				}
+			})
+		}
+	}
+}
+
 // Tasks that a person lists without targets run at once. With strict, writers run alone and readers do not.
 func TestUnplanned(t *testing.T) {
 	for mode, want := range map[access.Mode]time.Duration{
@@ -573,7 +617,7 @@ func TestDiamond(t *testing.T) {
 			task.Task{ID: "last", Text: "last {{join.structured.a.b.1}} of {{join.structured.a}}",
 				Needs: []string{"join"}},
 			task.Task{ID: "join", Text: "join {{left.output}} and {{top.output}}, {{top.output}}", Context: "my own",
-				Needs: []string{"left", "right", "top"}},
+				Needs: []string{"left", "right", "top"}, Schema: []byte(`{}`)},
 			task.Task{ID: "left", Text: "left", Needs: []string{"top"}},
 			task.Task{ID: "right", Text: "right", Needs: []string{"top"}},
 			task.Task{ID: "top", Text: "top"})
@@ -723,6 +767,8 @@ func TestWrongNeeds(t *testing.T) {
 		"not in its needs": {{ID: "a", Text: "a"}, {ID: "b", Text: "b"},
 			{Text: "{{b.output}}", Needs: []string{"a"}}},
 		`uses the result of "a"`: {{ID: "a", Text: "a"}, {Text: "{{a.output}}"}},
+		`uses the field "x" of "a", which has no schema`: {{ID: "a", Text: "a"},
+			{Text: "{{a.structured.x}}", Needs: []string{"a"}}},
 	} {
 		asks := &approver{asks: tool.High, says: tool.Decision{Allowed: true}}
 		s := newSite(func(cfg *Config) { cfg.Approve = asks })
@@ -743,6 +789,13 @@ func TestWrongNeeds(t *testing.T) {
 		_, err := p.Spawn(ctx, task.Task{Text: "x", Needs: []string{"a"}})
 		assert.ErrorContains(t, err, "cannot need other tasks")
 	})
+	// The schema of an agent is one of its tasks.
+	s.agents.Registry.(registry)["analyst"] = agents.Agent{Name: "analyst", Schema: []byte(`{}`)}
+	for agent, want := range map[string]task.Status{"analyst": task.Completed, "coder": task.Misused} {
+		first := s.Delegate(t.Context(), agents.Agent{}, []task.Task{{ID: "a", Text: "a", Agent: agent},
+			{Text: "{{a.structured.x}}", Needs: []string{"a"}}})[0]
+		assert.Equal(t, want, first.Status, "%s: %s", agent, first.Err())
+	}
 	// A need that is refused is one that failed.
 	results := s.Delegate(t.Context(), agents.Agent{}, []task.Task{{ID: "c", Text: "c", Needs: []string{"b"}},
 		{ID: "b", Text: "b", Needs: []string{"a"}}, {ID: "a", Text: "a", Agent: "nobody"}, {Text: "d"}})

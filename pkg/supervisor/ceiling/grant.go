@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"qq/pkg/task"
 )
@@ -56,4 +57,15 @@ func (a *Agents) Resolved(t task.Task) task.Task {
 		t.Agent = found.Name
 	}
 	return t
+}
+
+// WithSchemas returns the tasks, with the schemas of their agents where they have none.
+func (a *Agents) WithSchemas(tasks []task.Task) []task.Task {
+	tasks = slices.Clone(tasks)
+	for i, t := range tasks {
+		if def, err := a.Agent(t.Normalized().Agent); err == nil && len(t.Schema) == 0 {
+			tasks[i].Schema = def.Schema
+		}
+	}
+	return tasks
 }

@@ -184,6 +184,37 @@ func TestCopies(t *testing.T) {
 	assert.Equal(t, []string{"three"}, names(table.End(two)))
 }
 
+// Globs that begin alike are compared up to a bound, and count as touching the same paths after that. Who asked first
+// still goes first, and nobody waits for ever.
+func TestManyGlobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and of one goroutine")
+	}
+	var table Table
+	var all []*Lease
+	globs := func(n, first int) (all []targets.Target) {
+		for i := range n {
+			// no two have a path in common
+			all = append(all, targets.Parse(fmt.Sprintf("/src/**/a%d?b/*", first+i), false))
+		}
+		return all
+	}
+	for i := range 12 {
+		all = append(all, table.Ask(Request{Job: fmt.Sprint(i), Targets: globs(400, 1000+400*i)}))
+	}
+	far := table.Ask(Request{Job: "far", Targets: paths("docs/*.md")})
+	few := table.Ask(Request{Job: "few", Targets: globs(1, 9000)})
+	assert.True(t, far.Held(), "another folder")
+	assert.True(t, few.Held(), "there are steps for so few")
+	for i, l := range all {
+		require.True(t, l.Held(), i)
+		for k, later := range all[i+1:] {
+			require.False(t, later.Held(), "%d beside %d", i+1+k, i)
+		}
+		table.End(l)
+	}
+}
+
 // job is a job of the model: what it does, step by step.
 type job struct {
 	lease    *Lease
