@@ -118,11 +118,8 @@ func (t *Tree) join(p *Patch) (out Outcome, err error) {
 // on a full disk, the task sees change. A folder that another task removes looks empty from then on, and cannot be
 // removed: the kernel has no overlay of a folder that is gone.
 func (c *Copy) hold(steps []step, by string) {
-	if c.overlay == nil {
-		return
-	}
 	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", c.overlay.Fd()))
-	if err != nil {
+	if err != nil { // it has no overlay, or none any more
 		return
 	}
 	defer root.Close()
@@ -138,8 +135,7 @@ func (c *Copy) hold(steps []step, by string) {
 
 // treeLock is the name of the lock of who joins to a tree. Its file goes with the lock: there are many trees.
 func treeLock(dir string) string {
-	sum := sha256.Sum256([]byte(dir))
-	return "tree-" + hex.EncodeToString(sum[:8])
+	return fmt.Sprintf("tree-%x", sha256.Sum256([]byte(dir)))
 }
 
 // versions returns the files that the steps change, as they are.

@@ -287,3 +287,28 @@ func BenchmarkOverlay(b *testing.B) {
 	run("writes in place", writes, false)
 	run("writes apart", writes, true)
 }
+
+// TestSweepGivesUp: a join cannot be finished because somebody removed its folder. That is said, and not for ever.
+func TestSweepGivesUp(t *testing.T) {
+	y := newYard(t, repository)
+	c, err := y.Make(t.Context(), "k", Overlay)
+	if err != nil {
+		t.Skip(err)
+	}
+	y.run(c, "echo 1 > src/deep/new")
+	j := journal{Dir: []byte(y.Dir), Steps: y.plan(y.patch(c))}
+	changed, err := os.OpenRoot(c.changes)
+	require.NoError(t, err)
+	require.NoError(t, j.commit(y.live, filepath.Join(y.folder(), "k"), changed, nil))
+	require.NoError(t, changed.Close())
+	require.NoError(t, y.lock.Release()) // as if the process were gone
+	y.lock = nil
+	y.shell("tree", "rm -r src/deep")
+	before := sum(t, y.path("tree"), false)
+	for range 3 {
+		_, err = Sweep(y.path("state"), y.path("patches"))
+	}
+	require.NoError(t, err)
+	assert.Equal(t, before, sum(t, y.path("tree"), false))
+	y.clean()
+}

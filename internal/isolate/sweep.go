@@ -109,7 +109,9 @@ func recoverJoin(state, name, patches string) (kept []string, err error) {
 	defer live.Close()
 	switch filepath.Ext(name) {
 	case committed:
-		kept, err = j.finish(live, patches)
+		if kept, err = j.finish(live, patches); err != nil { // the next Sweep takes it back
+			err = errors.Join(err, rename(name[:len(name)-len(committed)], committed, failed))
+		}
 	case failed:
 		if err = j.back(live); err != nil {
 			err = errors.Join(err, os.Remove(name)) // a person has to look
