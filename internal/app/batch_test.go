@@ -547,7 +547,7 @@ func TestBatchOpensNoDatabaseFirst(t *testing.T) {
 	assert.Zero(t, e.code)
 	assert.False(t, opened.Load())
 	assert.Regexp(t, `qq: the previous batch with such tasks \(\d/\d done, started [-0-9]{10} [0-9:]{5}\) `+
-		`did not finish: --resume=[0-9a-f]{8} continues it\n`, e.errors)
+		`did not complete: --resume-failed=[0-9a-f]{8} continues it\n`, e.errors)
 	assert.FileExists(t, database)
 }
 

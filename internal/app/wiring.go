@@ -232,19 +232,20 @@ func (w *wiring) ID() string { return w.cfg.ID }
 
 // Lookup implements batch.Runner.
 func (w *wiring) Lookup(ctx context.Context, tasks []task.Task) error {
-	writes := false
 	for _, t := range tasks {
 		if _, err := w.Agent(t.Agent); err != nil {
 			return err
 		}
-		writes = writes || w.apart.Isolates(task.Job{Task: t})
 	}
-	if writes {
-		if err := w.apart.Try(ctx); err != nil {
-			return err
-		}
+	if err := w.Isolable(ctx, tasks); err != nil {
+		return err
 	}
 	return w.gates.Lookup(ctx, notes(w.cfg.Person.Note), tasks)
+}
+
+// Isolable implements batch.Runner.
+func (w *wiring) Isolable(ctx context.Context, tasks []task.Task) error {
+	return w.apart.Try(ctx, tasks)
 }
 
 // outputs returns the folder that keeps long outputs of commands and children.

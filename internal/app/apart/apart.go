@@ -30,6 +30,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -242,9 +243,9 @@ func refused(err error) error {
 	return &task.Error{Status: task.Refused, Problem: problem, Hint: more, Err: err}
 }
 
-// Try makes a copy and removes it. The error says why no task can be isolated.
-func (t *Trees) Try(ctx context.Context) error {
-	if t == nil {
+// Try makes a copy and removes it, if one of tasks needs one. The error says why no task can be isolated.
+func (t *Trees) Try(ctx context.Context, tasks []task.Task) error {
+	if !slices.ContainsFunc(tasks, func(one task.Task) bool { return t.Isolates(task.Job{Task: one}) }) {
 		return nil
 	}
 	p, err := t.copy(ctx, "try-"+task.NewID(), t.Dir)

@@ -60,6 +60,8 @@ type Runner interface {
 	// Lookup returns an error if the agent or the model of one of the tasks is not available. While one server answers,
 	// it is none that another does not.
 	Lookup(ctx context.Context, tasks []task.Task) error
+	// Isolable returns an error if the copies of the folder cannot be had that --isolate asks for and tasks need.
+	Isolable(ctx context.Context, tasks []task.Task) error
 	// Plan lists how the text of a task would be cut and summarized. It is empty if the
 	// text fits the model.
 	Plan(ctx context.Context, t task.Task) ([]string, error)

@@ -295,6 +295,15 @@ func (b *batchRun) run(c *cli.Context) error {
 	if err := b.planned.Arrange(c.Context, b.tasks(), b.spool, b.o.format); err != nil {
 		return err
 	}
+	var staff []task.Task
+	for _, s := range b.staffing {
+		staff = append(staff, task.Task{Agent: s.agent, Model: s.model})
+	}
+	if c.Bool("dry-run") {
+		if err := b.runner.Isolable(c.Context, staff); err != nil {
+			return err
+		}
+	}
 	for _, line := range []string{b.planned.Unplanned(), b.planned.Idle()} {
 		if line != "" {
 			b.Note("%s", line)
@@ -310,10 +319,6 @@ func (b *batchRun) run(c *cli.Context) error {
 		return b.dryRun(c.Context)
 	}
 	// A missing model is one error here, instead of one error for each task later.
-	var staff []task.Task
-	for _, s := range b.staffing {
-		staff = append(staff, task.Task{Agent: s.agent, Model: s.model})
-	}
 	if err := b.runner.Lookup(c.Context, staff); err != nil {
 		return err
 	}

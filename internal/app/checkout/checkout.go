@@ -21,6 +21,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/command/vocabulary"
 	"qq/internal/app/guides"
 	"qq/internal/app/output"
 	"qq/internal/approval"
@@ -204,11 +205,13 @@ func run(i *command.Invocation, c *cli.Context) error {
 		return command.Usage(o.Broken)
 	}
 	// The other files can be decided about, then a broken .env is an error.
-	return cmp.Or(decide(c.Context, i, claimsOf(o), c.Bool("yes")), command.Usage(o.Broken))
+	named := cmp.Or(dir, c.String("cwd"))
+	return cmp.Or(decide(c.Context, i, claimsOf(o), named, c.Bool("yes")), command.Usage(o.Broken))
 }
 
-// decide shows claims of the checkout and stores whether they are trusted.
-func decide(ctx context.Context, i *command.Invocation, claims []command.Claim, yes bool) error {
+// decide shows claims of the checkout and stores whether they are trusted. named is the folder or file as the person
+// named it; "" is the working directory.
+func decide(ctx context.Context, i *command.Invocation, claims []command.Claim, named string, yes bool) error {
 	if len(claims) == 0 {
 		i.Note("nothing in %s needs trust", i.Checkout.Dir)
 		return nil
@@ -231,7 +234,10 @@ func decide(ctx context.Context, i *command.Invocation, claims []command.Claim, 
 	}
 	switch {
 	case unasked:
-		return command.Usagef("read the lines, then: qq trust --yes", "nothing is trusted: %v", err)
+		if named != "" {
+			named = vocabulary.ShellWord(named) + " "
+		}
+		return command.Usagef("read the lines, then: qq trust "+named+"--yes", "nothing is trusted: %v", err)
 	case err != nil:
 		return fmt.Errorf("nothing is trusted: %w", err)
 	}

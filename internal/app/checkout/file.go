@@ -36,5 +36,5 @@ func trustFile(i *command.Invocation, c *cli.Context, path string) error {
 	for _, line := range lines {
 		claims = append(claims, o.Claim(filepath.Base(path), sum, "check: "+line, "runs a command"))
 	}
-	return decide(c.Context, i, claims, c.Bool("yes"))
+	return decide(c.Context, i, claims, path, c.Bool("yes"))
 }

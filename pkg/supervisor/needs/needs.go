@@ -1,8 +1,8 @@
 // Package needs puts the results of tasks into the task that needs them.
 //
-// In the text of a task, {{id.output}} and {{id.structured.field}} name the result of another task. The text keeps a
-// short reference, and the result itself becomes a part of the context: what another agent has written is no part of
-// what the task asks for. A result is put in as it is, also if it has such places itself.
+// In the text and the context of a task, {{id.output}} and {{id.structured.field}} name the result of another task.
+// They keep a short reference, and the result itself becomes a part of the context: what another agent has written is
+// no part of what the task asks for. A result is put in as it is, also if it has such places itself.
 package needs
 
 import (
@@ -21,19 +21,20 @@ import (
 )
 
 // Check returns what is wrong with what the tasks of a batch name of each other, or nil. In a task that needs nothing,
-// a name that no task has is no reference.
+// and in a context, which may be any document, a name that no task has is no reference.
 func Check(tasks ...task.Task) error {
 	var known map[string]bool // the ids of all tasks
 	for i, t := range tasks {
 		var needs map[string]bool
-		for _, use := range reference.Find(t.Text) {
+		inText := reference.Find(t.Text)
+		for k, use := range append(inText, reference.Find(t.Context)...) {
 			if known == nil {
 				known = set(len(tasks), func(k int) string { return tasks[k].ID })
 			}
 			if needs == nil {
 				needs = set(len(t.Needs), func(k int) string { return t.Needs[k] })
 			}
-			if needs[use.ID] || len(t.Needs) == 0 && !known[use.ID] {
+			if needs[use.ID] || (len(t.Needs) == 0 || k >= len(inText)) && !known[use.ID] {
 				continue
 			}
 			id := task.Shorten(use.ID, 40)
@@ -59,7 +60,7 @@ func Check(tasks ...task.Task) error {
 func CheckFields(tasks ...task.Task) error {
 	var plain map[string]bool // ids of those without a schema
 	for i, t := range tasks {
-		for _, use := range reference.Find(t.Text) {
+		for _, use := range append(reference.Find(t.Text), reference.Find(t.Context)...) {
 			if plain == nil {
 				plain = set(len(tasks), func(k int) string {
 					if len(tasks[k].Schema) > 0 {
@@ -122,40 +123,50 @@ func Fill(t task.Task, results []task.Result, limit int) (task.Task, error) {
 		}
 	}
 	t.Needed = digest(results)
-	var text, context strings.Builder
-	context.WriteString(t.Context)
-	last := 0
-	given := map[string]bool{}
 	byID := make(map[string]task.Result, len(results))
 	for _, r := range results {
 		byID[r.ID] = r
 	}
-	for _, use := range reference.Find(t.Text) {
-		r, ok := byID[use.ID]
-		if !ok {
-			continue // see Check
-		}
-		name, content := "output of "+use.ID, r.Output
-		if use.Field != "" {
-			name = use.Field + " of " + use.ID
-			var err error
-			if content, err = field(r, use.Field); err != nil {
-				return t, err
+	var parts []string // of the context
+	given := map[string]bool{}
+	fill := func(text string) (string, error) {
+		var filled strings.Builder
+		last := 0
+		for _, use := range reference.Find(text) {
+			r, ok := byID[use.ID]
+			if !ok {
+				continue // see Check
 			}
-			content = cut(content, limit)
+			name, content := "output of "+use.ID, r.Output
+			if use.Field != "" {
+				name = use.Field + " of " + use.ID
+				var err error
+				if content, err = field(r, use.Field); err != nil {
+					return "", err
+				}
+				content = cut(content, limit)
+			}
+			filled.WriteString(text[last:use.Start] + "[" + name + "]")
+			last = use.End
+			if !given[name] {
+				given[name] = true
+				parts = append(parts, "["+name+"]:\n"+content)
+			}
 		}
-		text.WriteString(t.Text[last:use.Start] + "[" + name + "]")
-		last = use.End
-		if given[name] {
-			continue
-		}
-		given[name] = true
-		if context.Len() > 0 {
-			context.WriteString("\n\n")
-		}
-		context.WriteString("[" + name + "]:\n" + content)
+		return filled.String() + text[last:], nil
 	}
-	t.Text, t.Context = text.String()+t.Text[last:], context.String()
+	text, err := fill(t.Text)
+	if err != nil {
+		return t, err
+	}
+	context, err := fill(t.Context)
+	if err != nil {
+		return t, err
+	}
+	if context != "" {
+		parts = append([]string{context}, parts...)
+	}
+	t.Text, t.Context = text, strings.Join(parts, "\n\n")
 	return t, nil
 }
 

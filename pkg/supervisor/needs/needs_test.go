@@ -49,6 +49,12 @@ func TestFill(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "notes\n\n[output of b]:\ntwo", with.Context)
 
+	with, err = Fill(task.Task{Text: "{{b.output}}", Context: "see {{a.output}} {{b.output}} {{c.output}}",
+		Needs: []string{"a", "b"}}, []task.Result{a, b}, 0)
+	require.NoError(t, err)
+	assert.Equal(t, "see [output of a] [output of b] {{c.output}}\n\n[output of b]:\ntwo\n\n[output of a]:\n"+a.Output,
+		with.Context, "a result is put in as it is")
+
 	for _, field := range []string{"gone", "list.2", "list.-1", "list.x", "name.x", "list.1.q.1.z", "o.k.v"} {
 		_, err := fill(t, "{{a.structured."+field+"}}", 0, a, b)
 		var e *task.Error
@@ -123,6 +129,10 @@ func TestCheck(t *testing.T) {
 			assert.ErrorContains(t, err, want)
 		}
 	}
+	assert.ErrorContains(t, Check(a, task.Task{Context: "{{a.output}}"}), `"a", which is not in its needs`)
+	assert.NoError(t, Check(a, task.Task{Context: "{{z.output}}"}))
+	assert.NoError(t, Check(a, task.Task{Context: "{{z.output}} {{a.output}}", Needs: []string{"a"}}))
+	assert.ErrorContains(t, CheckFields(a, task.Task{Context: "{{a.structured.x}}", Needs: []string{"a"}}), "no schema")
 	needy := task.Task{Text: "{{a.output}}{{a.structured.x.y}}", Needs: []string{"b", "a"}}
 	assert.NoError(t, Check(a, task.Task{ID: "b", Text: "x"}, needy))
 	needy.Text += "{{z.output}}"

@@ -36,7 +36,7 @@ type survey struct {
 	writers int
 	unbound int  // those of them that do not say what they touch
 	ids     bool // a task has an id
-	uses    bool // a text seems to name the result of another task
+	uses    bool // a text or a context seems to name the result of another task
 }
 
 // see takes t into account. writes says that it can change something.
@@ -45,7 +45,7 @@ func (s *survey) see(t task.Task, writes bool) {
 	s.targets = s.targets || len(t.Targets) > 0
 	s.order = s.order || len(t.Needs) > 0 || t.Priority != 0
 	s.ids = s.ids || t.ID != ""
-	s.uses = s.uses || len(reference.Find(t.Text)) > 0
+	s.uses = s.uses || len(reference.Find(t.Text)) > 0 || len(reference.Find(t.Context)) > 0
 	if writes {
 		s.writers++
 	}
@@ -99,13 +99,15 @@ func (r Rules) plan(ctx context.Context, tasks iter.Seq2[task.Task, error], s su
 			return m, context.Cause(ctx)
 		}
 		all = append(all, of.Planned(t))
-		if !strings.Contains(t.Text, "{{") {
-			t.Text = ""
+		for _, text := range []*string{&t.Text, &t.Context} {
+			if !strings.Contains(*text, "{{") {
+				*text = ""
+			}
 		}
 		if a, err := of.Agent(t.Normalized().Agent); err == nil && len(t.Schema) == 0 {
 			t.Schema = a.Schema
 		}
-		texts = append(texts, task.Task{ID: t.ID, Text: t.Text, Needs: t.Needs, Schema: t.Schema})
+		texts = append(texts, task.Task{ID: t.ID, Text: t.Text, Context: t.Context, Needs: t.Needs, Schema: t.Schema})
 	}
 	m.imports = r.addImported(all, of.Root())
 	m.Plan, err = plan.New(all, plan.Options{Phases: r.Phases, Together: !r.apart(s), Context: ctx})
