@@ -58,7 +58,7 @@ func (w *world) begin(dir string) {
 // continued. At the end, the tree is that of a serial run of the completed tasks in input order; each other one is in
 // conflict and has its patch. Between, each file is as before or as after one task. Nothing is left.
 func TestApartKilled(t *testing.T) {
-	const writers, least, enough = 50, 2, 40 * time.Second
+	const writers, least, enough = 50, 2, 12 * time.Second
 	seeds, err := strconv.Atoi(os.Getenv(apartSeeds))
 	start := time.Now()
 	conflicts, kills, seed := 0, 0, 0
