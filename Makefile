@@ -12,7 +12,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks ollama parallel install clean
+.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks seeds ollama parallel install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -67,6 +67,12 @@ faults-quick: build ## the same with small counts
 
 attacks: build ## a stranger's attacks on the real binary, as root, as a user and without namespaces, one row each
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./attacks
+
+SEEDS ?= 200
+seeds: ## the random proofs of plans, trees and copies with SEEDS seeds each, with real processes: some hours
+	PLAN_SEEDS=$(SEEDS) TREE_SEEDS=$(SEEDS) APART_SEEDS=$(SEEDS) KILL_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 0 -v \
+		-tags $(TAGS) -run 'TestThousandTasks|TestTreesAsTheKernelSees|TestApartKilled|TestCompletedMeans' ./internal/app
+	ISOLATE_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 0 -v -tags $(TAGS) -run TestWriters ./internal/isolate
 
 ollama: build ## the main scenarios against a real Ollama server (built once per machine) and ast-grep
 	QQ_OLLAMA=$$(test/server/tools.sh) && QQ_AST_GREP=$$(test/astgrep/tools.sh) && \

@@ -101,9 +101,13 @@ type run struct {
 	root    *os.Root // the working directory
 	space   *files.Workspace
 	tools   toolset
-	looked  []task.Read // the images of the job that were read
-	unsure  []string    // a warning that the model may see no images; empty if it does
-	repeats int         // model requests that were sent again
+	// commands has the tool that runs commands, also if the agent is not offered it.
+	commands tool.Set
+	deeds    *deeds
+	strict   *strict
+	looked   []task.Read // the images of the job that were read
+	unsure   []string    // a warning that the model may see no images; empty if it does
+	repeats  int         // model requests that were sent again
 	// fallback is how many models could not be had: the run asks the one after them. acted says that a tool call may
 	// have had a side effect.
 	fallback int
@@ -122,7 +126,8 @@ func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) 
 			Hint: "run qq in a directory that exists, or name one with -C"})
 	}
 	defer root.Close()
-	r := &run{Agent: a, parent: parent, helpers: &helpers{Parent: parent, only: a.Setup.ReadOnly}, job: job}
+	r := &run{Agent: a, parent: parent, helpers: &helpers{Parent: parent, only: a.Setup.ReadOnly}, job: job,
+		deeds: &deeds{}}
 	r.open(root)
 	res := r.answer(ctx)
 	res.Attempts = 1 + r.repeats
@@ -143,15 +148,26 @@ func (r *run) open(root *os.Root) {
 	if r.Model.Sees() {
 		r.space.Show()
 	}
+	r.strict = r.newStrict()
+	r.commands = r.shell()
 	if r.Model.CallsTools() {
 		r.tools = r.makeTools()
 	}
+	_, r.strict.writes = r.tools.offered.Lookup("write_file")
 }
 
 // answer makes the prompt, shortens the text if needed, and runs the loop.
 func (r *run) answer(ctx context.Context) task.Result {
 	if err := r.look(ctx); err != nil {
 		return r.job.Fail(err)
+	}
+	work, err := r.verifier(ctx)
+	if err != nil {
+		res := r.job.Fail(err)
+		if ctx.Err() != nil {
+			res.Stop(context.Cause(ctx))
+		}
+		return res
 	}
 	text := llm.WithContext(r.job.Text, r.job.Context)
 	prompt, used := r.generatePrompt(ctx)
@@ -168,12 +184,20 @@ func (r *run) answer(ctx context.Context) task.Result {
 		res.Usage, res.Warnings = used, fit.warnings
 		return res
 	}
-	reads := reads{calls: r.looked}
+	r.deeds.calls = r.looked
+	before := r.watched(ctx)
 	cfg := loop.Config{
 		Backend: inTurn{r, r.Setup.Retries}, Final: inTurn{r, 0},
-		System: request.System, Tools: r.tools.offered, Gate: r.gate(), Schema: r.job.Schema,
+		System: request.System, Tools: r.tools.offered, Gate: noting{r.gate(), r.strict}, Schema: r.job.Schema,
 		MaxTurns: cmp.Or(r.MaxTurns, r.Definition.MaxTurns, defaultTurns),
 		Host:     r, Transcript: r.Transcript, Screen: r.Screen, Images: r.job.Images,
+		Observer: r.deeds, Repairs: r.Setup.Repairs,
+	}
+	if work != nil {
+		cfg.Verifier = work
+	}
+	if _, served := r.Model.Served(); !served {
+		cfg.Repairs = 0 // the built-in model repairs nothing
 	}
 	if len(cfg.Schema) == 0 {
 		cfg.Schema = r.Definition.Schema
@@ -181,15 +205,14 @@ func (r *run) answer(ctx context.Context) task.Result {
 	if r.job.RequireFileReferences {
 		cfg.References = r.space
 	}
-	if r.Setup.KeepReads {
-		cfg.Observer = &reads
-	}
 	res := loop.Run(ctx, cfg, r.History, fit.text+r.closing())
 	if r.Setup.KeepReads && !fit.cut { // what the children read for their summaries is unknown
-		res.Reads = reads.all()
+		res.Reads = r.deeds.all()
 	}
+	res.Did = r.deeds.did.OrNil()
+	res.Unsaid = r.unsaid(ctx, before)
 	res.Usage = res.Usage.Add(used)
-	res.Warnings = append(fit.warnings, res.Warnings...)
+	res.Warnings = append(append(fit.warnings, res.Warnings...), r.strict.warnings(r)...)
 	return res
 }
 
@@ -220,8 +243,21 @@ func (r *run) Messages() (texts []string) {
 	}
 }
 
+// Reminder is a parent that expects of an agent more than an answer.
+type Reminder interface {
+	// Reminder returns what an agent is told, at most once, that wants to answer; "" if nothing is missing.
+	Reminder() string
+}
+
 // Pending implements loop.Host.
-func (r *run) Pending() string { return r.helpers.uncollected() }
+func (r *run) Pending() string {
+	if p, ok := r.parent.(Reminder); ok {
+		if text := p.Reminder(); text != "" {
+			return text
+		}
+	}
+	return r.helpers.uncollected()
+}
 
 // Changed implements loop.Host.
 func (r *run) Changed(paths []string) { r.parent.Changed(paths) }

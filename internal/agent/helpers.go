@@ -56,6 +56,9 @@ func (h *helpers) Wait(ctx context.Context, ids []string, atMost time.Duration) 
 	return h.note(h.heed(results)), err
 }
 
+// maxSaid is how many characters of a failure or a warning of a child are kept: one that names a command has it whole.
+const maxSaid = 1000
+
 // note records the failures among results, and returns results unchanged. Cancelled tasks
 // are no failures. Tasks that were refused before they ran are left to the loop, which
 // reports them.
@@ -71,24 +74,21 @@ func (h *helpers) note(results []task.Result) []task.Result {
 		case r.Status == task.Cancelled: // on purpose
 		case r.Status == task.Refused && r.Attempts == 0: // the loop reports refusals
 		case !r.Success:
-			why := task.Shorten(task.Line(r.Err()), 200)
+			why := task.Shorten(task.Line(r.Err()), maxSaid)
 			h.fails = append(h.fails, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, why))
 		}
 	}
 	return results
 }
 
-// heed records the warnings of successful results, such as that a child of the child was refused, and
-// returns results unchanged.
+// heed records the warnings of results, such as that a child of the child was refused, or where the changes of a failed
+// one are, and returns results unchanged.
 func (h *helpers) heed(results []task.Result) []task.Result {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range results {
-		if !r.Success {
-			continue
-		}
 		for _, w := range r.Warnings {
-			h.heard = append(h.heard, fmt.Sprintf("sub-agent %s: %s", r.Agent, task.Shorten(task.Line(w), 200)))
+			h.heard = append(h.heard, fmt.Sprintf("sub-agent %s: %s", r.Agent, task.Shorten(task.Line(w), maxSaid)))
 		}
 	}
 	return results

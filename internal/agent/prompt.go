@@ -76,7 +76,7 @@ func (r *run) prompt(generated string) string {
 		b.WriteString("\nYou may only read: nothing may be changed.")
 	}
 	if _, shell := r.tools.offered.Lookup("run_pty_cmd"); shell && r.Process.Confined {
-		fmt.Fprintf(&b, "\nCommands can write only in: %s. A refusal elsewhere is intended.", r.writable())
+		fmt.Fprintf(&b, "\nCommands can write only in: %s", r.writable())
 	}
 	_, delegates := r.tools.offered.Lookup("delegate_task")
 	if !delegates && len(r.tools.offered) > 0 && r.Definition.Allows("delegate_task") {
@@ -86,7 +86,7 @@ func (r *run) prompt(generated string) string {
 	return b.String()
 }
 
-// closing returns the text that follows the text of the task: its targets, and that the
+// closing returns the text that follows the text of the task: its targets, its check, and that the
 // answer needs references if it does.
 func (r *run) closing() string {
 	text := ""
@@ -95,6 +95,9 @@ func (r *run) closing() string {
 	}
 	if len(r.job.Targets) > 0 {
 		text += fmt.Sprintf("\n\nTargets of the task: %s. Change nothing else.", strings.Join(r.job.Targets, ", "))
+	}
+	if r.job.Check != "" {
+		text += "\n\nWhen you say that you are done, this command must succeed: " + r.job.Check
 	}
 	if r.job.RequireFileReferences {
 		text += "\n\nSupport each claim with a reference path:line to a line that you have read."

@@ -21,6 +21,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/proc"
 	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/supervisor/changes"
 	"qq/pkg/tool"
 )
 
@@ -32,6 +33,8 @@ type Setup struct {
 	CanDelegate bool            `json:"can_delegate,omitempty"`
 	Roster      delegate.Roster `json:"roster,omitzero"`      // the agents that it may ask
 	Retries     int             `json:"retries,omitempty"`    // of a failed request to the model
+	Repairs     int             `json:"repairs,omitempty"`    // how often work that fails its check goes back
+	Checked     bool            `json:"checked,omitempty"`    // the task has a check that a person gave
 	KeepReads   bool            `json:"keep_reads,omitempty"` // the result lists the calls of reading tools
 	Writable    []string        `json:"writable,omitempty"`   // folders, besides the working directory
 	WebAllow    []string        `json:"web_allow,omitempty"`
@@ -41,6 +44,8 @@ type Setup struct {
 	ShellLog    string          `json:"shell_log,omitempty"`
 	Private     []string        `json:"private,omitempty"` // folders of qq itself: their files need an approval
 	Guide       string          `json:"guide,omitempty"`   // what AGENTS.md says, for the end of the prompt
+	Bounds      changes.Bounds  `json:"bounds,omitempty"`  // what targets let the agent change
+	Joined      int             `json:"joined,omitempty"`  // how many of Bounds, the first ones, only the join keeps
 }
 
 // Process describes the process that an agent runs in, and starts the commands of the
@@ -73,6 +78,20 @@ func (a Agent) Rules(dir string) sandbox.Rules {
 	if a.Setup.ReadOnly || !a.Definition.Changes() {
 		return sandbox.Rules{}
 	}
+	return a.writing(dir)
+}
+
+// CommandRules returns the sandbox rules of the commands of the agent. A check that a person gave may write where an
+// agent that changes files may, whatever tools the agent has.
+func (a Agent) CommandRules(dir string) sandbox.Rules {
+	if a.Setup.Checked && !a.Setup.ReadOnly {
+		return a.writing(dir)
+	}
+	return a.Rules(dir)
+}
+
+// writing returns the sandbox rules of an agent that changes files.
+func (a Agent) writing(dir string) sandbox.Rules {
 	folders := []string{dir}
 	for _, f := range append([]string{a.Setup.TempDir}, a.Setup.Writable...) {
 		// What is in the working directory is writable with it, or named there to be allowed: see package box.
@@ -83,17 +102,27 @@ func (a Agent) Rules(dir string) sandbox.Rules {
 	return sandbox.Rules{Write: folders}
 }
 
-// writable names the folders that commands may write to, for the system prompt.
+// writable says where commands may write, for the system prompt.
 func (r *run) writable() string {
 	a := r.Agent
 	if a.Setup.TempDir != "" {
 		a.Setup.TempDir = "$TMPDIR" // its path differs by task
 	}
 	folders := a.Rules("the working directory").Write
-	if len(folders) == 0 {
-		return "none"
+	if len(folders) == 0 { // who may only read has no folder
+		return "none. A refusal is intended."
 	}
-	return strings.Join(folders, ", ")
+	more := ""
+	n := len(a.Setup.Bounds)
+	switch boxed := r.boxed(); {
+	case boxed != nil:
+		folders[0] = "targets that exist (of " + strings.Join(boxed, ", ") + ")"
+		more = " " + r.strict.instead()
+	case n > 0:
+		more = " Of what they change in the working directory, only this is kept: " +
+			strings.Join(a.Setup.Bounds[n-1].Targets, ", ") + "."
+	}
+	return strings.Join(folders, ", ") + ". A refusal elsewhere is intended." + more
 }
 
 // toolset has the tools that an agent is offered, and for each other tool the reason why
@@ -105,7 +134,7 @@ type toolset struct {
 
 // makeTools makes all tools and decides which of them the agent is offered.
 func (r *run) makeTools() toolset {
-	all := slices.Concat(r.space.Reading(), r.space.Writing(), r.structural(), r.shell(),
+	all := slices.Concat(r.space.Reading(), r.space.Writing(), r.structural(), r.commands,
 		web.Tools(web.Config{AllowHosts: r.Setup.WebAllow, Search: r.Setup.Search, Version: r.Process.Version}))
 	all = append(all, delegate.Tools(r.helpers, r.Setup.Roster, r.askable)...)
 	t := toolset{withheld: map[string]approval.Withheld{}}
@@ -176,7 +205,7 @@ func (r *run) shell() tool.Set {
 	return shell.Tool(shell.Config{
 		Host: r.Process.Commands, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth,
 		Activity: r.parent, Log: r.Process.Log, LogPath: r.Setup.ShellLog, Show: r.helpers.named,
-		Untrusted: append([]string{r.Setup.Policy.Root}, r.Setup.Writable...), Ruled: r.ruled(),
+		Untrusted: append([]string{r.Setup.Policy.Root}, r.Setup.Writable...), Ruled: r.ruled(), Bound: r.bound(),
 	})
 }
 
@@ -200,7 +229,7 @@ func (r *run) gate() *approval.Gate {
 	cfg := approval.GateConfig{
 		Offered: r.tools.offered, Withheld: r.tools.withheld,
 		ReadOnly: r.Setup.ReadOnly, Policy: policy, Approver: r.parent,
-		Within: read(r.Definition.Within), Without: rules.Taken(r.Definition.DisallowedTools),
+		Within: read(r.Definition.Within), Without: rules.Taken(r.Definition.DisallowedTools), Bounds: r.Setup.Bounds,
 	}
 	if len(policy.Allow)+len(policy.Deny)+len(cfg.Within)+len(cfg.Without) > 0 {
 		var err error

@@ -41,6 +41,9 @@ func (w *wiring) announce(format string, args ...any) {
 	w.emit(format, args...)
 }
 
+// Events implements batch.Runner.
+func (w *wiring) Events() *event.Stream { return w.stream }
+
 func (w *wiring) emit(format string, args ...any) {
 	w.stream.Emit(event.Event{
 		Type: event.SubAgentProgress, ExecutionID: w.cfg.ID, Depth: w.cfg.Settings.Depth,

@@ -291,7 +291,7 @@ func TestBatchText(t *testing.T) {
 	w.file("people.csv", "name,age\nBob,3\n")
 	const failed = `\[task 2 failed: Ollama at \S+ answered 500: out of memory\]`
 	const tag = `\[\[failing\]\]\t`
-	const halted = `\[task %d not started: too many tasks failed\]`
+	const halted = `\[task %d not started: a task failed\]`
 	for args, want := range map[string]string{
 		"a.txt":                                     "one\n" + failed + "\nthree\nfour\n",
 		"a.txt --halt soon -j1":                     "one\n" + failed + fmt.Sprintf("\n"+halted+"\n"+halted+"\n", 3, 4),
@@ -547,7 +547,7 @@ func TestBatchOpensNoDatabaseFirst(t *testing.T) {
 	assert.Zero(t, e.code)
 	assert.False(t, opened.Load())
 	assert.Regexp(t, `qq: the previous batch with such tasks \(\d/\d done, started [-0-9]{10} [0-9:]{5}\) `+
-		`did not finish: --resume=[0-9a-f]{8} continues it\n`, e.errors)
+		`did not complete: --resume-failed=[0-9a-f]{8} continues it\n`, e.errors)
 	assert.FileExists(t, database)
 }
 

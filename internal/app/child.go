@@ -149,7 +149,7 @@ func confine(a *agent.Agent, s childSetup) error {
 	if a.Process.Confined = sandbox.Probe().Enforced(); !a.Process.Confined {
 		return nil
 	}
-	if a.Definition.Allows("run_pty_cmd") && a.Setup.ShellLog != "" {
+	if a.Setup.ShellLog != "" {
 		log, err := shell.OpenLog(a.Setup.ShellLog) // the sandbox forbids that later
 		if err != nil {
 			return err

@@ -6,12 +6,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/admin"
+	"qq/internal/app/apart"
 	"qq/internal/app/batch"
 	"qq/internal/app/checkout"
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
 	"qq/internal/app/modelcmd"
 	"qq/internal/app/permissions"
+	"qq/internal/app/planning"
 	"qq/internal/app/runs"
 	"qq/internal/config"
 	"qq/internal/models"
@@ -32,10 +34,12 @@ func (r *root) cli() *cli.App {
 		Flags:           append(runFlags(), &cli.BoolFlag{Name: "version", Usage: "print the version"}),
 		Action:          r.run,
 		Before:          r.before,
-		Commands: append([]*cli.Command{batch.Command(r.Invocation, r), definitions.Command(r.Invocation),
-			checkout.Command(r.Invocation), permissions.Command(r.Invocation), runs.Command(r.Invocation)},
+		Commands: append([]*cli.Command{batch.Command(r.Invocation, r), planning.Command(r.Invocation, r),
+			definitions.Command(r.Invocation), checkout.Command(r.Invocation), permissions.Command(r.Invocation),
+			runs.Command(r.Invocation)},
 			append(modelcmd.Commands(r.Invocation, r.signals),
-				admin.Commands(r.Invocation, modelcmd.Examiner{Invocation: r.Invocation})...)...),
+				admin.Commands(r.Invocation, modelcmd.Examiner{Invocation: r.Invocation},
+					apart.Examiner{Env: r.Env})...)...),
 		// Main maps errors to exit codes; the library would exit by itself.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}

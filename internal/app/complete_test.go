@@ -64,7 +64,7 @@ func TestCompletedWords(t *testing.T) {
 		line, kind string
 		want       []string
 	}{
-		{"", "words", []string{"batch", "agents", "trust", "permissions", "runs", "models", "setup", "sessions",
+		{"", "words", []string{"batch", "plan", "agents", "trust", "permissions", "runs", "models", "setup", "sessions",
 			"doctor", "config",
 			"completion", "man", "version", "help"}},
 		{"ru", "words", []string{"runs"}}, {"help ru", "words", []string{"runs"}},
@@ -77,7 +77,7 @@ func TestCompletedWords(t *testing.T) {
 		{"agents show mine mi", "words", nil}, {"agents check mi", "files", []string{"mine"}},
 		{"--approve ", "words", []string{"ask", "auto", "deny"}}, {"--approve=d", "words", []string{"--approve=deny"}},
 		{"--output-format s", "words", []string{"stream-json"}},
-		{"batch --output-format m", "words", []string{"markdown"}},
+		{"batch --output-format m", "words", []string{"markdown", "mermaid"}},
 		{"batch --halt so", "words", []string{"soon", "soon,fail=1", "soon,fail=10%",
 			"soon,success=1", "soon,done=1"}},
 		{"runs --status fa", "words", []string{"failed"}},

@@ -93,7 +93,9 @@ func TestDelegation(t *testing.T) {
 	e := w.run("[[lead]]")
 	assert.Equal(t, ended{out: "first and second\n"}, e)
 	var results []task.Result
-	require.NoError(t, json.Unmarshal([]byte(w.toolResults()[0]), &results))
+	array, below, _ := strings.Cut(w.toolResults()[0], "\n\n")
+	require.NoError(t, json.Unmarshal([]byte(array), &results))
+	assert.Equal(t, "2 tasks: 2 completed", below)
 	require.Len(t, results, 2)
 	assert.Equal(t, "first", results[0].Output)
 	assert.Equal(t, "second [[joined]]", results[1].Output)
@@ -153,9 +155,10 @@ func TestRoster(t *testing.T) {
 		return texts
 	}
 	const all = "analyzer: Judges code or documents\ncoder: Writes and changes files\n" +
-		"database: Works on database schemas\ndefault: General agent\nexecutor: Runs commands in a shell\n" +
-		"explorer: Finds where something is\nresearcher: Finds facts in files or online\n" +
-		"security: Looks for vulnerabilities\nsummarizer: Summarises one text or file\n" +
+		"database: Works with databases\ndefault: General agent\nexecutor: Runs shell commands\n" +
+		"explorer: Finds where something is\nplanner: Leads large changes\n" +
+		"researcher: Finds facts in files or online\n" +
+		"security: Finds vulnerabilities\nsummarizer: Summarises one text or file\n" +
 		"worker: Does what fits no specialist"
 	assert.Equal(t, []string{all}, texts("hello"))
 	assert.Equal(t, []string{all, all, all, all}, texts("[[top]]"), "root, its child coder, and both again")
@@ -180,7 +183,7 @@ func TestRoster(t *testing.T) {
 	many := texts("hello")
 	require.Len(t, many, 1)
 	assert.True(t, strings.HasPrefix(many[0], all+"\nzeal: mine\na0\na1\na10\n"), many[0])
-	assert.True(t, strings.HasSuffix(many[0], "\n5 more: list_agents"), many[0])
+	assert.True(t, strings.HasSuffix(many[0], "\n6 more: list_agents"), many[0])
 	require.Zero(t, w.run("trust", "--yes").code)
 	w.file(".qq/agents/early.md", "---\ndescription: of the checkout\nmodel: x:cloud\n---\nHelp.\n")
 	require.Zero(t, w.run("trust", "--yes").code)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/batch/foreign"
+	"qq/internal/app/bounds"
 	"qq/internal/app/manual"
 	"qq/internal/config"
 	"qq/internal/models/servers"
@@ -248,7 +249,7 @@ func TestReadmeLimits(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "plain.md"), []byte(plain), 0o600))
 	reg := agents.Load([]agents.Dir{{Path: folder}})
 	var jobs limited
-	s := supervisor.New(supervisor.Config{Limits: limitsOf(set), Agents: reg, Launcher: &jobs})
+	s := supervisor.New(supervisor.Config{Limits: bounds.Of(set), Agents: reg, Launcher: &jobs})
 	timeout := cell("`QQ_CHILD_TIMEOUT` [|] `--timeout` [|] `(\\d+)`")
 	idle := cell("`QQ_IDLE_TIMEOUT` [|] `--idle-timeout` [|] `(\\d+)`")
 	for _, e := range reg.List() {

@@ -4,26 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
-	"sync"
 
-	"qq/internal/agent"
+	"qq/internal/app/apart"
+	"qq/internal/app/reread"
 	"qq/internal/models"
 	"qq/internal/record"
-	"qq/internal/tools/files"
 	"qq/pkg/task"
-	"qq/pkg/tool"
 )
 
 // past answers questions of the record about tasks, which tell whether an earlier answer
 // still holds.
 type past struct {
 	*wiring
-	mu     sync.Mutex // guards the fields below
-	folder string     // path of root
-	root   *os.Root
-	tools  tool.Set // read in root
+	reread.Reader
 }
 
 var _ record.Tasks = (*past)(nil)
@@ -37,6 +31,11 @@ func (p *past) ModelOf(t task.Task) string {
 		return m.String()
 	}
 	return ""
+}
+
+// Left implements [record.Tasks].
+func (p *past) Left(executionID string, t task.Task) []string {
+	return apart.Left(p.cfg.Settings.Home, string(p.outputs()), p.cfg.Dir, t.WorkingDir, executionID)
 }
 
 // CacheKey implements [record.Tasks]. The key holds what an answer to t depends on
@@ -68,28 +67,4 @@ func (p *past) CacheKey(ctx context.Context, t task.Task) string {
 		return ""
 	}
 	return record.Key(t, string(what), filepath.Join(p.cfg.Dir, t.WorkingDir), fmt.Sprint(set.MaxDepth))
-}
-
-// Read implements [record.Reader]: it repeats a call of a reading tool exactly as the
-// agent made it, and returns the digest of its result.
-func (p *past) Read(ctx context.Context, dir string, r task.Read) (string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.root == nil || p.folder != dir {
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			return "", err
-		}
-		if p.root != nil {
-			_ = p.root.Close() // it was only read
-		}
-		space := files.Open(root, p.wiring.private()...)
-		space.Show() // who was shown no image, got another result
-		p.root, p.folder, p.tools = root, dir, space.Reading()
-	}
-	call, ok := p.tools.Lookup(r.Tool)
-	if !ok {
-		return "", fmt.Errorf("%s: no such tool", r.Tool)
-	}
-	return agent.Digest(call.Run(ctx, r.Arguments)), nil
 }

@@ -71,7 +71,8 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	}
 	remote := w.children.Has(job.ExecutionID)
 	if remote { // most children can run no commands
-		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job)))
+		b := w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job), job.ExecutionID)
+		remote = w.children.Serve(job.ExecutionID, b)
 	}
 	setup, err := json.Marshal(childSetup{
 		Seats: seats, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
@@ -101,6 +102,7 @@ func (w *wiring) dirOf(job task.Job) string {
 
 // Tidy implements childproc.Program: it ends the commands of the child and removes its temporary files.
 func (w *wiring) Tidy(job task.Job) {
+	w.strict.End(job.ExecutionID)
 	for _, note := range w.children.Close(job.ExecutionID) {
 		w.cfg.Person.Note("%s: %s", job.Agent, note)
 	}
@@ -111,12 +113,12 @@ func (w *wiring) Tidy(job task.Job) {
 // commands belong to id: tidy removes them.
 func (w *wiring) setup(def agents.Agent, m models.Model, job task.Job, id string) (s agent.Setup, err error) {
 	s = w.plannedSetup(def, job)
-	if m.CallsTools() && !s.ReadOnly && def.Changes() {
+	if !s.ReadOnly && (m.CallsTools() && def.Changes() || s.Checked) {
 		if s.TempDir, err = w.scratch.MakeTemp(id); err != nil {
 			return s, err
 		}
 	}
-	if m.CallsTools() && def.Allows("run_pty_cmd") {
+	if m.CallsTools() && def.Allows("run_pty_cmd") || s.Checked {
 		s.ShellLog, err = w.outputs().ShellLog(id)
 	}
 	return s, err
@@ -128,21 +130,26 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 	s := agent.Setup{
 		Policy: w.cfg.Policy, ReadOnly: w.cfg.ReadOnly || job.ReadOnly || def.Gathers(),
 		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
+		Repairs: w.cfg.Repairs, Checked: job.HasGivenCheck(),
 		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
+	}
+	w.apart.Change(&s, job.ExecutionID)
+	if w.cfg.Strict {
+		s.Bounds = w.strict.Start(job, w.apart.Live(job.ExecutionID, w.dirOf(job)))
+		s.Joined = w.apart.Bind(job.ExecutionID, s.Bounds)
 	}
 	s.Guide = w.guides.Text(w.dirOf(job), s.ReadOnly)
 	if def.Allows("web_search") {
 		s.Search = w.cfg.Search
 	}
 	if s.CanDelegate && def.Allows("delegate_task") {
-		w.enrol(&s, def, job)
+		w.enrol(&s, ceiling.Ceiling{Agent: def, Task: job.Task, ReadOnly: w.cfg.ReadOnly})
 	}
 	return s
 }
 
-// enrol adds the agents that the agent def may ask in job to its roster.
-func (w *wiring) enrol(s *agent.Setup, def agents.Agent, job task.Job) {
-	c := ceiling.Ceiling{Agent: def, Task: job.Task, ReadOnly: w.cfg.ReadOnly}
+// enrol adds the agents that an agent with the ceiling c may ask to its roster.
+func (w *wiring) enrol(s *agent.Setup, c ceiling.Ceiling) {
 	for _, a := range w.Glance() {
 		if c.MayOnlyRead() { // what an agent may change is not seen at a glance
 			var err error

@@ -12,10 +12,13 @@ import (
 
 	"qq/internal/app/admin"
 	"qq/internal/app/batch"
+	"qq/internal/app/bounds"
+	"qq/internal/app/checks"
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
 	"qq/internal/app/output"
 	"qq/internal/app/prompt"
+	"qq/internal/app/strict"
 	"qq/internal/models"
 	"qq/pkg/session"
 	"qq/pkg/task"
@@ -51,7 +54,7 @@ func runFlags() []cli.Flag {
 		},
 		&cli.IntFlag{Name: "max-turns", Usage: "model calls of the agent"},
 		command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
-	}, command.PermissionFlags()...)
+	}, append(checks.Flags(), command.PermissionFlags()...)...)
 }
 
 // formats are the formats of the answer.
@@ -65,6 +68,7 @@ type oneRun struct {
 	task    task.Task
 	format  string
 	schema  json.RawMessage // of the answer
+	checks  checks.Options
 	session session.Choice
 	dryRun  bool
 	live    *output.Live    // nil unless the answer is shown while it is written
@@ -96,16 +100,12 @@ func (r *root) run(c *cli.Context) error {
 	if err := one.task.Validate(); err != nil {
 		return command.Usagef("qq --help shows how a task is given", "%v", err)
 	}
-	ctx := c.Context
-	if c.IsSet("timeout") && cfg.ChildTimeout > 0 {
-		limit := limitsOf(cfg).TimeoutBy.Limit(cfg.ChildTimeout, 0, "")
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit.For, limit.RunOver())
-		defer cancel()
-	}
+	ctx, cancel := bounds.WithTimeout(c.Context, cfg)
+	defer cancel()
 	needs := batch.Needs{
-		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Verbose: c.Bool("verbose"),
-		NoLedger: c.Bool("no-ledger") || one.session.Ephemeral || one.dryRun,
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: c.Bool("strict-targets"),
+		Verbose:  c.Bool("verbose"),
+		NoLedger: c.Bool("no-ledger") || one.session.Ephemeral || one.dryRun, Repairs: one.checks.Repairs,
 	}
 	if one.format == output.StreamJSON {
 		needs.Events = r.Out
@@ -131,6 +131,9 @@ func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
 	if one.schema, err = batch.Schema(c.String("schema")); err != nil {
 		return nil, err
 	}
+	if one.checks, err = checks.Read(c); err != nil {
+		return nil, err
+	}
 	one.session, err = admin.SessionChoice(c)
 	return one, err
 }
@@ -142,7 +145,17 @@ func (one *oneRun) do(ctx context.Context) error {
 	if one.Agent, err = command.FindAgent(cfg.Agents, one.task.Agent); err != nil {
 		return err
 	}
+	one.task = one.checks.Complete(one.task, one.w, cfg.ReadOnly, checks.Given)
+	if err := one.checks.Unused(); err != nil {
+		return err
+	}
 	definitions.Warn(one.r.Invocation, cfg.Settings.Home, one.Agent)
+	if line := strict.Unbound(one.Agent, cfg.ReadOnly); cfg.Strict && line != "" {
+		one.r.Say("%s", line)
+	}
+	if line := one.w.apart.Lead(one.task.Agent); line != "" {
+		one.r.Note("%s", line)
+	}
 	one.wait()
 	defer one.waiting.Stop()
 	if one.Model, err = one.w.Resolve(ctx, one.task); err != nil {
@@ -151,16 +164,12 @@ func (one *oneRun) do(ctx context.Context) error {
 	if one.dryRun {
 		return one.printPlan()
 	}
-	header := session.Header{Agent: one.Agent.Name, Model: one.Model.String(), Dir: cfg.Dir}
-	transcript, err := session.Of(cfg.Settings.Home).Open(one.session, header, one.r)
+	transcript, err := one.keep()
 	if err != nil {
-		return admin.SessionError(err)
+		return err
 	}
 	defer transcript.Close()
-	transcript.Run = one.w.ID()
-	one.History, one.Transcript, one.Session = transcript.History, transcript, transcript.ID
 	one.task.Schema = one.schema
-	one.waiting.For(cmp.Or(one.Model.Name, one.Model.Kind))
 	if one.format == output.Text && one.r.Out.Terminal() && len(one.schema) == 0 {
 		one.live = output.NewLive(one.r.Out)
 		if one.Model.Kind == models.Extract {
@@ -170,15 +179,36 @@ func (one *oneRun) do(ctx context.Context) error {
 			one.Screen = one.waiting.Before(one.live)
 		}
 	}
+	res, err := one.ask(ctx)
+	if err != nil && res.Attempts == 0 {
+		return err
+	}
+	return one.finish(res, err, transcript)
+}
+
+// keep opens the transcript of the run. The caller closes it.
+func (one *oneRun) keep() (*session.Keeping, error) {
+	cfg := one.w.cfg
+	header := session.Header{Agent: one.Agent.Name, Model: one.Model.String(), Dir: cfg.Dir}
+	transcript, err := session.Of(cfg.Settings.Home).Open(one.session, header, one.r)
+	if err != nil {
+		return nil, admin.SessionError(err)
+	}
+	transcript.Run = one.w.ID()
+	one.History, one.Transcript, one.Session = transcript.History, transcript, transcript.ID
+	return transcript, nil
+}
+
+// ask runs the agent. The error says that the run could not be recorded; it was not started if the result has no
+// attempt.
+func (one *oneRun) ask(ctx context.Context) (task.Result, error) {
+	one.waiting.For(cmp.Or(one.Model.Name, one.Model.Kind))
 	res, err := one.w.Run(ctx, one.zeroRun, one.task)
 	one.waiting.Stop()
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // it names the failed act itself
 	}
-	if err != nil && res.Attempts == 0 {
-		return err
-	}
-	return one.finish(res, err, transcript)
+	return res, err
 }
 
 // wait begins to show that the answer is awaited, if somebody looks at a terminal.

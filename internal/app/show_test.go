@@ -38,7 +38,7 @@ func TestAgents(t *testing.T) {
 	assert.True(t, strings.HasSuffix(shown, "\nWrite well.\n"))
 	var rows []definitions.AgentRow
 	require.NoError(t, json.Unmarshal([]byte(w.run("agents", "--json").out), &rows))
-	assert.Len(t, rows, 11)
+	assert.Len(t, rows, 12)
 }
 
 // TestConfig: each setting is printed with its source; the .env file of a project cannot

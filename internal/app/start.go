@@ -12,6 +12,7 @@ import (
 	"qq/internal/app/permissions"
 	"qq/internal/approval"
 	"qq/internal/record/ledger"
+	"qq/internal/sandbox"
 	"qq/internal/tools/web"
 	"qq/pkg/event"
 	"qq/pkg/task"
@@ -29,6 +30,10 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 			Hint:    "it was started by an agent's command; raise QQ_MAX_DEPTH, or let one agent do the work",
 		}
 	}
+	if n.Strict && !sandbox.Probe().Enforced() {
+		return nil, command.Usagef("leave --strict-targets out: what a task changes outside of its targets is reported",
+			"the kernel has no sandbox (Landlock) that keeps commands to the targets of their task")
+	}
 	policy, err := permissions.Policy(r.Invocation, set)
 	if err := cmp.Or(err, checkWritable(set)); err != nil {
 		return nil, err
@@ -40,7 +45,8 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 	cfg := wiringConfig{
 		Settings: set, Policy: policy, Environ: r.Env, Dir: n.Dir, Version: Version(), Agents: r.Checkout.Agents,
 		Trusted: r.Checkout.TrustedAgents(), Decided: r.Checkout.Store,
-		Search: search, ReadOnly: n.ReadOnly, Person: r, Screen: r.Screen,
+		Search: search, ReadOnly: n.ReadOnly, Repairs: n.Repairs, Strict: n.Strict,
+		Person: r, Screen: r.Screen,
 		Batch: name == "batch", Verbose: n.Verbose,
 		ID: task.NewID(), Trace: event.StartTrace(r.Env.Get("TRACEPARENT")),
 	}

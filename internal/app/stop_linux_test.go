@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -215,6 +216,27 @@ func TestSecondSignal(t *testing.T) {
 	assert.Less(t, time.Since(start), stopGrace, "without the stop ladder")
 }
 
+// TestSignalWhilePlanning: one signal ends a batch that makes a plan of very many globs.
+func TestSignalWhilePlanning(t *testing.T) {
+	w := newWorld(t)
+	var tasks strings.Builder
+	for i := range 100 {
+		tasks.WriteString(`{"agent":"coder","task":"x","targets":[""`)
+		for k := range 900 {
+			fmt.Fprintf(&tasks, `,"**/a%d?b/*"`, i*1000+k)
+		}
+		tasks.WriteString("]}\n")
+	}
+	w.file("tasks.jsonl", strings.ReplaceAll(tasks.String(), `"",`, ""))
+	p := w.start("batch", "--dry-run", "tasks.jsonl")
+	time.Sleep(3 * time.Second) // the plan takes much longer
+	began := time.Now()
+	p.signal(syscall.SIGTERM)
+	e := p.end()
+	assert.Less(t, time.Since(began), 2*time.Second, "0.5 s, on a machine that is not busy")
+	assert.Equal(t, ended{code: 143, errors: "qq: terminated\n"}, e)
+}
+
 // TestSignalWhileReading: a signal also ends a batch that waits for its input.
 func TestSignalWhileReading(t *testing.T) {
 	w := newWorld(t)
@@ -243,7 +265,8 @@ func TestRootIsKilled(t *testing.T) {
 	w.file("tasks.txt", strings.Repeat("[[hangs]]\n", 3))
 	p := w.start("batch", "-q", "tasks.txt")
 	w.asked(server, 4) // three leads, and a child: a server that looks slow gets no more at once
-	w.until(func() bool { return len(w.processes()) >= 7 })
+	// Of the children, which write, one after the other runs.
+	w.until(func() bool { return len(w.processes()) >= 5 })
 	p.signal(syscall.SIGKILL)
 	assert.Equal(t, -1, p.end().code)
 	assert.Len(t, w.scratchFolders(), 1)

@@ -177,7 +177,7 @@ func TestTerminalHeads(t *testing.T) {
 	assert.Equal(t, "── one ──\none\n\n── "+columns.Cut(long, 72)+" ──\n"+
 		"[task 2 failed: Ollama at "+host+" answered 500: out of memory]\n"+
 		"  hint: the log of the Ollama server says more\n"+
-		"qq: halted: too many tasks failed, no more were started\n", cutLast(e.out))
+		"qq: halted: a task failed, no more were started\n", cutLast(e.out))
 	e = w.onTerminal(append(args, "-q", "--tag", "--halt", "soon,done=1", "tasks.txt")...).wait()
 	assert.Equal(t, "one\tone\n", e.out)
 }

@@ -14,14 +14,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"qq/internal/app/batch"
+	"qq/internal/app/apart"
+	"qq/internal/app/batch/launcher"
+	"qq/internal/app/bounds"
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
 	"qq/internal/app/gates"
 	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
+	"qq/internal/app/reread"
+	"qq/internal/app/scope"
 	"qq/internal/app/scratch"
 	"qq/internal/app/staffing"
+	"qq/internal/app/strict"
 	"qq/internal/approval"
 	"qq/internal/box/remote"
 	"qq/internal/config"
@@ -38,7 +43,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/proc"
 	"qq/pkg/supervisor"
-	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/access"
 	"qq/pkg/task"
 )
 
@@ -67,6 +72,8 @@ type wiringConfig struct {
 	Search   web.Search        // the web search of agents; zero means none
 	Sinks    []event.Sink      // get every event; without sinks no events are made
 	ReadOnly bool              // no agent may change anything
+	Repairs  int               // how often work that fails its check goes back to the agent
+	Strict   bool              // a task with targets may change nothing else
 	Person   person            // is told notes and warnings
 	Screen   *command.Screen   // the terminal of that person
 	Batch    bool              // the run is a batch
@@ -94,11 +101,15 @@ type wiring struct {
 	log      *record.ChildLog
 	launcher *childproc.Launcher
 	scratch  *scratch.Folder
+	apart    *apart.Trees // copies of the tree; nil if no task gets one
+	strict   strict.Tasks
 	host     *proc.Host             // starts every process
 	exe      string                 // path of this program
 	astGrep  func() string          // path of ast-grep; empty if it is not installed
 	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
 	children remote.Children        // which ask for their commands to be started
+
+	*scope.Paths // real ones, of what tasks touch
 
 	oneProcessor bool // children start with GOMAXPROCS=1
 }
@@ -119,12 +130,14 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
 	w.models.Keys = w.keys
 	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
+	w.Paths = scope.New(cfg.Dir)
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,
-		OnQuota: onQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
+		OnQuota: bounds.OnQuota(set), Notes: notes(w.remark), Waits: notes(w.announce),
 	}, w.Desk)
 	w.Desk.Gates = w.gates
-	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})
+	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir,
+		Tasks: &past{wiring: w, Reader: reread.Reader{Private: w.private()}}})
 	var err error
 	if w.exe, err = executable(); err != nil {
 		return nil, err
@@ -136,17 +149,23 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		}
 		return path
 	})
+	w.apart = apart.New(apart.Config{
+		Mode: set.Isolate, Dir: cfg.Dir, Home: set.Home, Outputs: string(w.outputs()), Host: w.host, Exe: w.exe,
+		Env: cfg.Environ, Agents: w, ReadOnly: cfg.ReadOnly, Writable: set.Writable, Person: cfg.Person,
+		Slots: set.MaxParallel,
+	})
 	w.launcher = childproc.NewLauncher(childproc.Config{
 		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,
 		Keep:      string(w.outputs()),
 		MaxOutput: set.MaxOutput, Grace: stopGrace, HandBack: handBack,
 	})
 	s := supervisor.Config{
-		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
+		Limits: bounds.Of(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
 		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
-		Launcher: batch.NewLauncher(staffing.Telling{Stager: w.launcher, Desk: w.Desk}),
-		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
+		Launcher: launcher.New(w.apart.Launcher(staffing.Telling{Stager: w.launcher, Desk: w.Desk})),
+		Plan:     access.Mode(set.Plan), Paths: w.Paths, Copies: w.apart != nil, Denied: cfg.Policy.Denied(),
+		Notes: notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
 			Events: w.stream,
@@ -174,40 +193,6 @@ func (w *wiring) childEnv() []string {
 	return env
 }
 
-// onQuota returns what happens when a quota is used up. Who names models that are asked instead means that they are.
-func onQuota(set config.Config) gate.OnQuota {
-	if set.OnQuota == string(gate.QuotaAuto) && len(set.Fallback) > 0 {
-		return gate.QuotaFallback
-	}
-	return gate.OnQuota(set.OnQuota)
-}
-
-// limitsOf returns the limits of the run from the settings.
-func limitsOf(set config.Config) supervisor.Limits {
-	return supervisor.Limits{
-		Limits: task.Limits{
-			ChildTimeout: set.ChildTimeout, IdleTimeout: set.IdleTimeout,
-			Retries: set.Retries, SpawnRate: set.SpawnRate, MaxParallel: set.MaxParallel,
-			MaxDepth: set.MaxDepth, MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
-		},
-		TimeoutBy: sourceOf(set, "QQ_CHILD_TIMEOUT", "--timeout"),
-		IdleBy:    sourceOf(set, "QQ_IDLE_TIMEOUT", "--idle-timeout"),
-	}
-}
-
-// sourceOf returns who set the limit of time with that name, and how a person sets another.
-func sourceOf(set config.Config, name, flag string) limits.Source {
-	s := limits.Source{How: "with " + flag + " or " + name + ", 0 means none"}
-	switch by := set.Source(name); by {
-	case "", "default":
-	case "flag " + flag:
-		s.By = flag
-	default:
-		s.By, s.Lowers = name+" ("+by+")", set.OnlyLowers(name)
-	}
-	return s
-}
-
 // Batch implements batch.Runner. Results that wait for slower ones are kept in a spill file
 // in the scratch folder. Tasks with a known result, from an earlier run or the cache, are
 // not run again: see [record.Record.Known].
@@ -220,7 +205,7 @@ func (w *wiring) Batch(ctx context.Context, b supervisor.Batch) error {
 	if w.socket != nil {
 		w.socket.Batch(b.ID)
 	}
-	return errors.Join(w.Supervisor.Batch(ctx, b), w.record.Close())
+	return errors.Join(w.Supervisor.Batch(ctx, w.apart.Batch(b)), w.record.Close())
 }
 
 // recorded is the receiver of the results of a batch. It passes each finished result to the
@@ -252,7 +237,15 @@ func (w *wiring) Lookup(ctx context.Context, tasks []task.Task) error {
 			return err
 		}
 	}
+	if err := w.Isolable(ctx, tasks); err != nil {
+		return err
+	}
 	return w.gates.Lookup(ctx, notes(w.cfg.Person.Note), tasks)
+}
+
+// Isolable implements batch.Runner.
+func (w *wiring) Isolable(ctx context.Context, tasks []task.Task) error {
+	return w.apart.Try(ctx, tasks)
 }
 
 // outputs returns the folder that keeps long outputs of commands and children.
@@ -275,6 +268,9 @@ func (w *wiring) Close() error {
 	}
 	if w.socket != nil {
 		w.socket.Close()
+	}
+	if err := w.apart.Close(); err != nil {
+		w.cfg.Person.Say("warning: copies of the folder are left, the next run removes them: %v", err)
 	}
 	if err := w.scratch.Remove(); err != nil {
 		w.cfg.Person.Say("warning: temporary files of commands stay in %s: %v", w.scratch.Dir, err)

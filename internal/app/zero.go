@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"qq/internal/agent"
 	"qq/internal/agent/loop"
+	"qq/internal/app/lastword"
+	"qq/internal/app/planning"
 	"qq/internal/app/signals"
 	"qq/internal/app/staffing"
 	"qq/internal/models"
@@ -17,6 +18,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor"
+	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/task"
 )
 
@@ -28,9 +30,10 @@ type zeroRun struct {
 	MaxTurns   int    // 0 means the limit of the agent
 	History    []llm.Message
 	Transcript loop.Transcript
-	Screen     loop.Screen      // nil if the answer is not shown while it is written
-	Session    string           // id of the transcript
-	Signals    *signals.Signals // may end the run; nil if it handles none
+	Screen     loop.Screen       // nil if the answer is not shown while it is written
+	Session    string            // id of the transcript
+	Signals    *signals.Signals  // may end the run; nil if it handles none
+	Plan       *planning.Catcher // keeps the tasks that the agent hands out; nil if they are run
 }
 
 // Run runs the root's own agent on t, in this process.
@@ -50,7 +53,7 @@ type here struct {
 
 // Launch implements supervisor.Launcher.
 func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
-	ctx, cancel := withLastWord(ctx)
+	ctx, cancel := lastword.With(ctx, handBack*4/5)
 	defer cancel()
 	a := h.w.agent(h.r)
 	id := "root-" + task.NewID()
@@ -59,42 +62,25 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	if a.Setup, err = h.w.setup(h.r.Agent, h.r.Model, job, id); err != nil {
 		return job.Fail(err)
 	}
-	if h.r.Agent.Allows("run_pty_cmd") {
-		a.Process.Commands = h.w.box(a, h.w.cfg.Dir)
+	if h.r.Agent.Allows("run_pty_cmd") || a.Setup.Checked {
+		a.Process.Commands = h.w.box(a, h.w.cfg.Dir, job.ExecutionID)
 	}
 	a.Screen = &agent.TokenEvents{To: p, Next: a.Screen}
 	seats, err := h.w.Seats(ctx, h.r.Agent, h.r.Model, job.Task)
 	if err != nil {
 		return job.Fail(err)
 	}
-	return staffing.Run(ctx, seats, a, noted{p, h.w}, job)
-}
-
-// lastWord is the cause with which the root's own agent is cancelled. It implements loop.Grace: an
-// agent whose clock ran out has time for a final answer, as a child has.
-type lastWord struct {
-	error
-	ran time.Duration // until it was cancelled
-}
-
-// Unwrap returns the cause itself.
-func (l lastWord) Unwrap() error { return l.error }
-
-// HandBack implements loop.Grace. Like that of a child, it leaves time to hand the answer back. It is at most half of
-// the time that the agent had, so that a short limit stays short.
-func (l lastWord) HandBack() time.Duration {
-	if s := task.StatusOf(l.error); s == task.Timeout || s == task.Idle {
-		return min(handBack*4/5, l.ran/2)
+	p = noted{p, h.w}
+	if h.r.Plan == nil {
+		return staffing.Run(ctx, seats, a, p, job)
 	}
-	return 0
-}
-
-// withLastWord returns a context that is cancelled with ctx, with its cause as a lastWord.
-func withLastWord(ctx context.Context) (context.Context, context.CancelFunc) {
-	start := time.Now()
-	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { cancel(lastWord{context.Cause(ctx), time.Since(start)}) })
-	return own, func() { stop(); cancel(nil) }
+	a.Setup.Roster.Lines, a.Setup.Roster.More = nil, 0 // those who do the tasks later may change files
+	h.w.enrol(&a.Setup, ceiling.Ceiling{Agent: h.r.Agent})
+	ctx, p = h.r.Plan.Over(ctx, p)
+	res := staffing.Run(ctx, seats, a, p, job)
+	res.Agent = job.Agent
+	h.r.Plan.Settle(&res)
+	return res
 }
 
 // Conclude implements supervisor.Concluder: the result of a run that a signal ended names the signal

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"qq/internal/approval/rules"
+	"qq/pkg/supervisor/changes"
+	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
@@ -32,8 +34,10 @@ type GateConfig struct {
 	// Within and Without are the rules of the agent's definition. It may not make calls of the tools
 	// of Within that none of those rules covers, and none that a rule of Without touches.
 	Within, Without []rules.Rule
-	Dir             string   // the real path of the agent's folder; empty means that of the run
-	Approver        Approver // nil means that nobody can be asked
+	// Bounds bar the changes of files that the targets of the task do not cover, or of tasks above it.
+	Bounds   changes.Bounds
+	Dir      string   // the real path of the agent's folder; empty means that of the run
+	Approver Approver // nil means that nobody can be asked
 }
 
 // Approver asks a person whether a call may run. It returns early when its context ends.
@@ -72,6 +76,9 @@ func (g *Gate) Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Conte
 			return nil, nil, fmt.Errorf("%q is outside of the working directory", p)
 		}
 	}
+	if err := g.bound(in); err != nil {
+		return nil, nil, err
+	}
 	d, err := g.approve(ctx, in)
 	if err != nil {
 		return nil, nil, err
@@ -104,6 +111,32 @@ func (g *Gate) writes(name string, effect tool.Effect) error {
 		return refused(name, "this agent is read-only")
 	}
 	return nil
+}
+
+// bound returns an error for a call that changes a file which the targets do not cover. The sandbox keeps commands from
+// that.
+func (g *Gate) bound(in tool.Intent) error {
+	if in.Effect != tool.Writes {
+		return nil
+	}
+	for _, p := range in.Paths {
+		if targets := g.cfg.Bounds.Bar(p); targets != nil {
+			return &BarredError{Path: p, Targets: targets}
+		}
+	}
+	return nil
+}
+
+// BarredError is the error about a change of a file that the targets of a task do not cover.
+type BarredError struct {
+	Path    string
+	Targets []string
+}
+
+// Error implements error.
+func (e *BarredError) Error() string {
+	return fmt.Sprintf("%s is not among the targets of the task (%s), and --strict-targets lets it change nothing "+
+		"else: who gives the task can add it to its targets", e.Path, task.Shorten(strings.Join(e.Targets, ", "), 200))
 }
 
 // plan is [tool.Plan], but returns an error if the tool panics.

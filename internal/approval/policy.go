@@ -70,6 +70,14 @@ type Policy struct {
 	Home string `json:"home,omitempty"`
 }
 
+// Denied returns the tools, and the calls of tools, that nobody may make.
+func (p Policy) Denied() (list []string) {
+	for _, r := range p.Deny {
+		list = append(list, r.String())
+	}
+	return list
+}
+
 // Verdict is the decision of a Policy about a call.
 type Verdict string
 

@@ -71,9 +71,39 @@ type Config struct {
 	// Servers are hidden like Hidden, see [Servers]; they may be sockets too.
 	Servers []string
 	Limits  Limits
+	// Open returns what commands may write of the working directory; nil means all of it. It is asked before each
+	// command.
+	Open Opener
+	// Overlay is what commands see instead of a folder that has the working directory; nil means the folder itself.
+	// The caller closes its file after the last command. What commands write there changes no file outside, so nothing
+	// is put back; who copies it elsewhere asks [Box.Obeyed] first.
+	Overlay *Overlay
+	// Witness is told before each command; nil means nobody.
+	Witness Witness
 	// Log is a file that gets the path of each folder in which placeholders are made, with a NUL behind it; empty means
 	// none. What is left of them after a SIGKILL can be removed with [placeholder.Sweep].
 	Log string
+}
+
+// Opener knows which files and folders in dir commands may write. Their paths are relative to dir and lead through no
+// link.
+type Opener interface {
+	Open(dir string) []string
+}
+
+// Witness watches commands that work in a copy of a folder.
+type Witness interface {
+	// Acts notes that a command is about to start. On an error it is not started.
+	Acts() error
+	// Wrote returns those of files, relative to the working directory, that were changed in the copy, and not by
+	// others in the folder.
+	Wrote(files []string) []string
+}
+
+// Overlay is a file of [sandbox.Layers] and the folder that it stands for, a real path.
+type Overlay struct {
+	File *os.File
+	Dir  string
 }
 
 // Limits bound a command together with all that it starts; 0 means no limit.
@@ -172,8 +202,21 @@ func (b *Box) Start(c proc.Command, show []string) (Running, error) {
 	return r, nil
 }
 
+// Wrote asks the Witness. Without one, all of files were changed.
+func (b *Box) Wrote(files []string) []string {
+	if b.Witness == nil {
+		return files
+	}
+	return b.Witness.Wrote(files)
+}
+
 // Launch is Start, for those who may have to kill the command.
 func (b *Box) Launch(c proc.Command, show []string) (*Process, error) {
+	if b.Witness != nil {
+		if err := b.Witness.Acts(); err != nil {
+			return nil, err
+		}
+	}
 	if err := b.Host.Hold(); err != nil {
 		return nil, err
 	}
@@ -187,7 +230,7 @@ func (b *Box) Launch(c proc.Command, show []string) (*Process, error) {
 		r.proc, err = b.Host.Start(c)
 	}
 	for _, f := range c.Extra {
-		if f != nil && (r.group == nil || !slices.Contains(r.group.Tasks, f)) {
+		if f != nil && !b.keeps(f) && (r.group == nil || !slices.Contains(r.group.Tasks, f)) {
 			f.Close()
 		}
 	}
@@ -219,14 +262,19 @@ type Process struct {
 // prepare makes what the command needs, and changes c to what is started.
 func (r *Process) prepare(c *proc.Command, show []string) (err error) {
 	b := r.box
-	o := sandbox.Order{Path: c.Path, Rules: b.Rules, FileSize: b.Limits.FileSize, Processes: int64(b.Limits.Processes)}
+	o := sandbox.Order{Path: c.Path, Rules: b.rules(), FileSize: b.Limits.FileSize,
+		Processes: int64(b.Limits.Processes)}
 	guarded, err := r.look()
 	if err != nil {
 		return err
 	}
 	r.measured = Limits{Memory: b.Limits.Memory, Processes: b.Limits.Processes}
-	if !b.Confined {
+	if !b.Confined && b.Overlay == nil {
 		return nil
+	}
+	if b.Overlay != nil {
+		c.Extra, c.Mounts = append(c.Extra, b.Overlay.File), true
+		o.Overlay = &sandbox.Overlay{File: 2 + len(c.Extra), Dir: b.Overlay.Dir}
 	}
 	o.NoSockets = len(b.sockets()) == 0
 	if can := canView.Load(); b.Mounts && can != refused {
@@ -267,16 +315,46 @@ func (r *Process) look() (bool, error) {
 	if !slices.ContainsFunc(b.Rules.Write, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
 		return false, nil
 	}
+	if b.Overlay != nil {
+		r.before = b.watch.snapshot(nil)
+		return true, nil
+	}
 	b.makeAllSettings()
 	r.base = b.base
 	r.before = r.base.enter(b.watch)
 	return true, nil
 }
 
+// rules returns what a command that starts now may write.
+func (b *Box) rules() sandbox.Rules {
+	r := b.Rules
+	r.Write = slices.Clone(r.Write)
+	at := slices.Index(r.Write, b.Dir)
+	if at < 0 || b.Open == nil {
+		return r
+	}
+	r.Write, r.Files = slices.Delete(r.Write, at, at+1), nil
+	dir := b.Dir
+	if b.Overlay != nil { // as the commands see it
+		dir = fmt.Sprintf("/proc/self/fd/%d", b.Overlay.File.Fd()) + strings.TrimPrefix(dir, b.Overlay.Dir)
+	}
+	for _, name := range b.Open.Open(dir) {
+		path := filepath.Join(b.Dir, filepath.FromSlash(name))
+		if info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name))); err == nil && info.IsDir() {
+			r.Write = append(r.Write, path)
+		} else {
+			r.Files = append(r.Files, path)
+		}
+	}
+	return r
+}
+
+// keeps reports whether f is the file of the overlay.
+func (b *Box) keeps(f *os.File) bool { return b.Overlay != nil && f == b.Overlay.File }
+
 // see adds the view to the order.
 func (r *Process) see(o *sandbox.Order, guarded bool, show []string) {
 	b := r.box
-	o.Rules.Write = slices.Clone(b.Rules.Write)
 	v := &sandbox.View{}
 	if guarded {
 		b.mu.Lock()
@@ -284,6 +362,11 @@ func (r *Process) see(o *sandbox.Order, guarded bool, show []string) {
 		b.mu.Unlock()
 		o.Rules.Write = append(o.Rules.Write, r.guard.write...)
 		v.ReadOnly, v.Fixed = r.guard.readOnly, r.guard.fixed
+		if b.Open != nil { // a folder that is fixed would be writable by that
+			v.Fixed = slices.DeleteFunc(v.Fixed, func(dir string) bool {
+				return !slices.ContainsFunc(o.Rules.Write, func(w string) bool { return sandbox.Within(dir, w) })
+			})
+		}
 	}
 	for _, dir := range b.Hidden {
 		if slices.ContainsFunc(o.Rules.Write, func(w string) bool { return sandbox.Within(dir, w) }) {
@@ -297,7 +380,8 @@ func (r *Process) see(o *sandbox.Order, guarded bool, show []string) {
 			v.Empty = append(v.Empty, path)
 		}
 	}
-	if !guarded && slices.ContainsFunc(v.Empty, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
+	whole := slices.Contains(o.Rules.Write, b.Dir) // then it is shown
+	if !whole && slices.ContainsFunc(v.Empty, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
 		v.Show = append(v.Show, b.watch.dir)
 	}
 	v.Sockets, v.Show = append(sockets, lookups...), append(v.Show, sockets...)
@@ -322,6 +406,9 @@ func (b *Box) shown(paths []string) (files []string) {
 // hold makes placeholders for names in dir, which is noted in the log. They stay empty for the command. The caller
 // holds b.mu.
 func (b *Box) hold(g *guard, dir string, names []string) {
+	if b.Overlay != nil {
+		return // they would be made in the folder itself
+	}
 	if !slices.Contains(b.logged, dir) && b.Log != "" && len(names) > 0 {
 		if f, err := os.OpenFile(b.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err == nil {
 			_, _ = f.WriteString(dir + "\x00") // without it, what a SIGKILL leaves goes with the next command there

@@ -208,11 +208,11 @@ func TestDefaults(t *testing.T) {
 	}
 	c.from, c.loader = nil, nil
 	assert.Equal(t, Config{IdleTimeout: 300 * time.Second, Retries: 2, KeepRuns: 30, ChildTimeout: 300 * time.Second,
-		FaultWait: time.Minute, ApprovalTimeout: 300 * time.Second,
+		FaultWait: time.Minute, ApprovalTimeout: 300 * time.Second, Isolate: "off",
 		MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
 		CommandMemory: 8192, CommandProcesses: 2048, CommandFileSize: 10240,
 		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", AgentsMD: "on", Approve: "ask",
-		OnQuota: "auto", Home: state,
+		OnQuota: "auto", Plan: "auto", Home: state,
 		LogDir: filepath.Join(state, "logs")}, c)
 }
 
@@ -435,7 +435,7 @@ func TestCheckoutSaysTheSame(t *testing.T) {
 	values := map[string]string{"QQ_KEEP_RUNS": "7", "OLLAMA_HOST": "mine:1", "QQ_APPROVE": "deny",
 		"QQ_ALLOW": "edit_file", "QQ_WRITABLE": "~/w", "QQ_SEARCH": "brave", "QQ_WEB_ALLOW": "wiki", "QQ_HOME": "state",
 		"QQ_FALLBACK": "extract", "QQ_PRICES": "openai:*=1/2",
-		"QQ_ON_QUOTA": "wait"}
+		"QQ_ON_QUOTA": "wait", "QQ_PLAN": "strict", "QQ_ISOLATE": "auto"}
 	for _, s := range Settings() {
 		if s.Checkout != Trusted || s.Family { // of these the members count, see TestFamilies
 			continue

@@ -121,6 +121,11 @@ func Settings() []Setting {
 			Doc: "children that run at the same time in the whole tree (one that waits for its own children does " +
 				"not count)",
 			field: func(c *Config) any { return &c.MaxParallel }},
+		{Name: "QQ_PLAN", Default: "auto", Kind: Choice, Flag: "plan", Checkout: Trusted,
+			Values: []string{"auto", "strict", "off"},
+			Doc: "which tasks are held apart that may touch the same files, one of them writing: `auto` all, but for " +
+				"those of a batch of which none has targets, `strict` all, `off` none",
+			field: func(c *Config) any { return &c.Plan }},
 		{Name: "QQ_MAX_DEPTH", Default: "3", Kind: Count, Checkout: Lowers,
 			Doc: "depth at which starting a child fails; the root has depth 0, so by default children run at 1 " +
 				"and 2; an agent at the last depth works alone, which is no error; " +
@@ -184,6 +189,12 @@ func Settings() []Setting {
 				"`~/.cache/go-build`; `.git` lets them commit, `.github` and such let them write there; " +
 				"a socket such as `/run/docker.sock` lets them connect",
 			field: func(c *Config) any { return &c.Writable }},
+		{Name: "QQ_ISOLATE", Default: "off", Kind: Choice, Flag: "isolate", Checkout: Trusted,
+			Values: []string{"off", "auto", "overlay", "worktree"},
+			Doc: "whether each task that can write works in a copy of the folder, and is joined when it has ended: " +
+				"`overlay` mounts one, `worktree` is one of git, `auto` takes what works here; without either such " +
+				"a task is refused",
+			field: func(c *Config) any { return &c.Isolate }},
 		{Name: "QQ_COMMAND_MEMORY", Default: "8192", Kind: Count, Checkout: Lowers, NoLimit: true,
 			Doc:   "megabytes of memory for a shell command and all that it starts; 0 means no limit",
 			field: func(c *Config) any { return &c.CommandMemory }},
@@ -259,6 +270,7 @@ type Config struct {
 	MaxTokens        int          // 0 means no limit
 	MaxCost          money.Amount // 0 means no limit
 	OnQuota          string       // auto, wait, stop or fallback
+	Plan             string       // auto, strict or off
 	SpawnRate        int          // per minute; 0 means no limit
 	KeepRuns         int          // days; 0 means forever
 	MaxParallel      int
@@ -275,10 +287,11 @@ type Config struct {
 	ApprovalTimeout  time.Duration // 0 means no limit
 	Allow, Deny      []string      // rules: a tool, or a tool and a pattern of its calls
 	Writable         []string      // absolute
-	CommandMemory    int           // megabytes; 0 means no limit
-	CommandProcesses int           // 0 means no limit
-	CommandFileSize  int           // megabytes; 0 means no limit
-	Search           string        // as written; empty means none
+	Isolate          string
+	CommandMemory    int    // megabytes; 0 means no limit
+	CommandProcesses int    // 0 means no limit
+	CommandFileSize  int    // megabytes; 0 means no limit
+	Search           string // as written; empty means none
 	WebAllow         []string
 	Home             string // absolute
 	LogDir           string // absolute

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
+	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
 
@@ -36,14 +37,25 @@ func (r *Record) recall(ctx context.Context, index int, n named, t task.Task) (t
 	res.ID, res.BatchID, res.Cached = t.ID, r.batch.ID, true
 	res.Attempts, res.QueuedMS, res.DurationMS, res.Usage = 0, 0, 0, task.Usage{}
 	missing(&res)
+	r.copy(n.cache, r.inBatch(t, index, n), res)
+	return res, true
+}
+
+// inBatch returns the ledger entry for a task of the batch that is not run.
+func (r *Record) inBatch(t task.Task, index int, n named) ledger.Execution {
 	x := r.execution(t, task.NewID())
 	x.Batch, x.Index, x.Depth, x.Key, x.Nth = r.batch.ID, index, 1, n.key, n.nth
+	return x
+}
+
+// copy records the result of a task that is not run, in the background. Errors are ignored: what is known without it
+// stays. recall is its key in the cache, or empty.
+func (r *Record) copy(recall string, x ledger.Execution, res task.Result) {
 	r.copied <- struct{}{}
 	r.copies.Go(func() {
 		defer func() { <-r.copied }()
-		if r.cfg.Ledger.Claim(x) == nil { // errors are ignored: the earlier record stays
-			_ = r.cfg.Ledger.Finish(n.cache, x.ID, res)
+		if r.cfg.Ledger.Claim(x) == nil {
+			_ = r.cfg.Ledger.Finish(recall, x.ID, res)
 		}
 	})
-	return res, true
 }

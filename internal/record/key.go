@@ -10,8 +10,8 @@ import (
 	"qq/pkg/task"
 )
 
-// Key returns a hash of the content of t and of extra: tasks with the same key ask for the
-// same. The ID of t does not count. extra is what else the answer depends on, such as the
+// Key returns a hash of the content of t and of extra: tasks with the same key ask for the same. The ID of t does not
+// count, nor when it starts; the results that it needs do. extra is what else the answer depends on, such as the
 // definition of the agent or the content of the file that the task was made from.
 func Key(t task.Task, extra ...string) string {
 	t = t.Normalized()
@@ -22,7 +22,11 @@ func Key(t task.Task, extra ...string) string {
 	write(t.Context)
 	write(schema(t.Schema))
 	write(t.Dir)
+	if t.Needed != "" {
+		write(t.Needed)
+	}
 	t.ID, t.Text, t.Context, t.Schema, t.Dir = "", "", "", nil, ""
+	t.Needs, t.Priority, t.Role, t.CheckAsked = nil, 0, "", false // when it runs and who asks, not what it asks for
 	rest, err := json.Marshal(struct {
 		task.Task
 		Denied []string `json:"denied,omitempty"`

@@ -45,6 +45,8 @@ type Tasks interface {
 	// for the files that the agent reads. It returns "" if the task may not be answered
 	// from the cache.
 	CacheKey(ctx context.Context, t task.Task) string
+	// Left says, for a person, what is left of an execution of a task that did not end or was interrupted.
+	Left(executionID string, t task.Task) []string
 }
 
 // Record keeps what one process does: it writes the ledger and the job log, and answers
@@ -96,6 +98,9 @@ func (r *Record) Keeps() bool { return r.cfg.Ledger != nil }
 func (r *Record) Claim(job task.Job) error {
 	x := r.execution(job.Task, job.ExecutionID)
 	x.Parent, x.Batch, x.Index, x.Depth, x.Session = job.Parent, job.BatchID, job.Index, job.Depth, job.Session
+	if !job.Queued.IsZero() {
+		x.Queued = job.Queued
+	}
 	if job.BatchID != "" && job.Parent == "" { // not a task that was delegated from the batch
 		r.mu.Lock()
 		n := r.tasks[job.Index]
@@ -148,8 +153,17 @@ func (r *Record) Effects(job task.Job) error {
 // log, and drops what is not needed any more.
 func (r *Record) Done(res task.Result) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	n, ok := r.tasks[res.Index]
+	r.drop(n, ok, res)
+	r.mu.Unlock()
+	if ok && r.Keeps() && res.Status == task.Skipped && res.ExecutionID == "" { // people look for it
+		t := task.Task{Text: res.Task, Agent: res.Agent}
+		r.copy("", r.inBatch(t, res.Index, n), res)
+	}
+}
+
+// drop drops what is not needed any more of a task that has ended. The caller holds the lock.
+func (r *Record) drop(n named, ok bool, res task.Result) {
 	switch {
 	case !ok:
 	case r.log == nil:

@@ -57,6 +57,10 @@ func (r *room) newID() string {
 
 func (r *room) ModelOf(task.Task) string { return "m" }
 
+func (r *room) Left(executionID string, _ task.Task) []string {
+	return []string{"left of " + executionID}
+}
+
 func (r *room) CacheKey(_ context.Context, t task.Task) string { return "cache of " + t.Text }
 
 // Read comes to the content of a file.
@@ -539,6 +543,7 @@ func TestKey(t *testing.T) {
 	}
 	assert.Equal(t, Key(task.Task{Schema: json.RawMessage(`{"a": 1}`)}),
 		Key(task.Task{Schema: json.RawMessage(`{"a":1}`)}))
+	assert.Equal(t, Key(task.Task{Check: "make"}), Key(task.Task{Check: "make", CheckAsked: true}), "who gave it")
 	seen := map[string]int{}
 	for i, k := range []string{
 		Key(base), Key(base, ""), Key(base, "x"), Key(base, "x", "y"), Key(base, "xy"),
@@ -553,6 +558,8 @@ func TestKey(t *testing.T) {
 		Key(task.Task{Text: "text", Temporary: &task.Temporary{Prompt: "p"}}),
 		Key(task.Task{Text: "text", Idempotent: true}), Key(task.Task{Text: "text", Timeout: 3}),
 		Key(task.Task{Text: "text", RequireFileReferences: true}),
+		Key(task.Task{Text: "text", Check: "make"}), Key(task.Task{Text: "text", Check: "make test"}),
+		Key(task.Task{Text: "text", RequireChange: true}),
 	} {
 		j, ok := seen[k]
 		assert.False(t, ok, "%d is like %d", i, j)

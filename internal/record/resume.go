@@ -215,7 +215,8 @@ func (r *Record) Unfinished(ctx context.Context, tasks iter.Seq2[task.Task, erro
 		return row, false
 	}
 	done, _ := row.Done()
-	if done == 0 || row.Status == task.Completed || row.Status == task.Failed && done >= row.Count {
+	ended := done + row.Counts[task.Skipped]
+	if done == 0 || row.Status == task.Completed || row.Status == task.Failed && ended >= row.Count {
 		return row, false
 	}
 	n := 0

@@ -36,15 +36,20 @@ func (r *Record) Tasks(ctx context.Context, tasks iter.Seq2[task.Task, error]) i
 // name adds the next task of the batch to r.tasks, with its key and the number of earlier
 // tasks with that key.
 func (r *Record) name(ctx context.Context, t task.Task) {
-	n := named{key: r.keyOf(ctx, t)}
+	key := r.keyOf(ctx, t)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var short [16]byte // half a key saves memory for many tasks
-	_, _ = hex.Decode(short[:], []byte(n.key[:2*len(short)]))
-	n.nth = r.seen[short]
-	r.seen[short]++
-	r.tasks[r.next] = n
+	r.tasks[r.next] = r.named(key)
 	r.next++
+}
+
+// named returns a task with that key, and counts it. The caller holds the lock.
+func (r *Record) named(key string) named {
+	var short [16]byte // half a key saves memory for many tasks
+	_, _ = hex.Decode(short[:], []byte(key[:2*len(short)]))
+	n := named{key: key, nth: r.seen[short]}
+	r.seen[short]++
+	return n
 }
 
 // keyOf returns the key of a task of the batch. Where its folder really is does not count: a batch may be resumed after
@@ -90,10 +95,17 @@ func (r *Record) contentOf(ctx context.Context, name string) string {
 
 // Known returns the result of the task at index, and true, if the task need not run. The
 // result comes from an earlier run of the batch or from the cache. The caller must call
-// Known for each task, in order.
+// Known for each task that it starts, with the results that the task needs: they are a part of its key.
 func (r *Record) Known(ctx context.Context, index int, t task.Task) (task.Result, bool) {
+	key := ""
+	if t.Needed != "" {
+		key = r.keyOf(ctx, t)
+	}
 	r.mu.Lock()
 	n, named := r.tasks[index]
+	if named && key != "" {
+		n = r.named(key)
+	}
 	r.mu.Unlock()
 	if !named {
 		return task.Result{}, false
@@ -145,7 +157,9 @@ func (r *Record) settled(past ledger.Earlier, t task.Task) (task.Result, bool) {
 		if t.Idempotent {
 			return task.Result{}, false
 		}
-		return stopped(t), true
+		res = stopped(t)
+		res.Warnings = r.cfg.Tasks.Left(past.Result.ExecutionID, t)
+		return res, true
 	case past.Ended && res.Status.Conclusive():
 		res.ID = t.ID
 		missing(&res)

@@ -48,3 +48,11 @@ func dropPowers() error {
 	}
 	return nil
 }
+
+// forgoPrivileges keeps the calling thread, and the program that it becomes, from gaining capabilities.
+func forgoPrivileges() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("give up new privileges: %w", err)
+	}
+	return nil
+}

@@ -80,12 +80,14 @@ type Rules struct {
 	// Write lists the folders below which everything may be written, as absolute paths; empty
 	// means nowhere. Each must exist when the rules are applied. A link is resolved at that time.
 	Write []string
+	// Files lists files elsewhere that may be written, but not replaced, in the same way.
+	Files []string
 	// Real says that the paths were resolved before. Then a link is an error: somebody put it there since.
 	Real bool
 }
 
 // readOnly reports whether the rules forbid all writing.
-func (r Rules) readOnly() bool { return len(r.Write) == 0 }
+func (r Rules) readOnly() bool { return len(r.Write)+len(r.Files) == 0 }
 
 // Support says what the kernel of this system can enforce.
 type Support struct {

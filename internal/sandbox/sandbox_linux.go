@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -159,15 +160,18 @@ func ruleset(s Support, r Rules, process bool) (fd int, err error) {
 			unix.Close(fd)
 		}
 	}()
-	for _, dir := range r.Write {
+	for i, dir := range slices.Concat(r.Write, r.Files) {
 		if !filepath.IsAbs(dir) {
 			return -1, fmt.Errorf("writable folder %q: the path is not absolute", dir)
 		}
-		rights := s.writes() &^ (nodes | ll.AccessFSIoctlDev)
+		kind, rights := uint32(unix.S_IFDIR), s.writes()&^(nodes|ll.AccessFSIoctlDev)
+		if i >= len(r.Write) {
+			kind, rights = unix.S_IFREG, rights&(ll.AccessFSWriteFile|ll.AccessFSTruncate)
+		}
 		if r.Real {
-			err = allowPinned(fd, dir, unix.S_IFDIR, rights)
+			err = allowPinned(fd, dir, kind, rights)
 		} else {
-			err = allow(fd, dir, unix.S_IFDIR, rights)
+			err = allow(fd, dir, kind, rights)
 		}
 		if err != nil {
 			return -1, fmt.Errorf("writable folder %q: %w", dir, err)

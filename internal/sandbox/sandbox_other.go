@@ -19,6 +19,20 @@ func Apply(Rules) error { return Probe().unsupported() }
 
 func (Order) join() error { return nil }
 
+func (o Order) enter() error {
+	if o.Overlay != nil {
+		return errors.ErrUnsupported
+	}
+	return nil
+}
+
+// Mount returns an error: only Linux has overlays.
+func (Layers) Mount() (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func sendOverlays(string) error { return errors.ErrUnsupported }
+
+func forgoPrivileges() error { return nil }
+
 func (Order) show() (viewed bool, err error) { return false, nil }
 
 func (Order) limit() error { return nil }

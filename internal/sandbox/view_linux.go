@@ -138,7 +138,7 @@ func (o Order) mount(mounts []mount) error {
 // copies returns the mounts of the view, a folder before what is below it. It copies all file trees before the first
 // mount is made. What does not exist by now is left out.
 func (o Order) copies() (mounts []mount, err error) {
-	for _, path := range o.Rules.Write {
+	for _, path := range slices.Concat(o.Rules.Write, o.Rules.Files) {
 		if path != "/" {
 			mounts = append(mounts, mount{path: path})
 		}

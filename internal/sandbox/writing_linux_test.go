@@ -176,3 +176,24 @@ func TestFolderByLink(t *testing.T) {
 	assert.Equal(t, before, look(t, outside))
 	succeeds(t, script(free, r, `test -f "$IN/new" && test -L "$LINK"`, entries...))
 }
+
+// TestSingleFile: a file can be written and cut, but not replaced, removed or renamed, and nothing is made next to it.
+func TestSingleFile(t *testing.T) {
+	needs(t, abiTruncate)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, []byte("long before\n"), 0o600))
+	r := Rules{Files: []string{file}, Real: true}
+	out, err := script(wrapped, r, `echo new > "$F"; rm "$F"; mv "$F" "$F.x"; echo x > "$F.y"; cp "$F" "$F.z"; true`,
+		"F="+file).CombinedOutput()
+	require.NoError(t, err, string(out))
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "new\n", string(text))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, entries, 1, string(out))
+	out, err = script(wrapped, Rules{Files: []string{dir}}, "echo ran").CombinedOutput()
+	require.Error(t, err)
+	assert.Contains(t, string(out), "not a directory")
+}

@@ -270,7 +270,7 @@ func decodeRow(columns, row []string) (task.Task, error) {
 		case "read_only": // spreadsheets write TRUE
 			trimmed = strings.ToLower(trimmed)
 			fallthrough
-		case "timeout", "schema":
+		case "timeout", "schema", "priority":
 			if json.Valid([]byte(trimmed)) {
 				value = json.RawMessage(trimmed)
 			}

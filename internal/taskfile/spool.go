@@ -25,6 +25,7 @@ type Spool struct {
 type spooled struct {
 	task.Task
 	Input string `json:"input,omitempty"`
+	Where string `json:"where"` // it stands in the input
 }
 
 // Check reads all tasks of in, in order, and writes them to a temporary file in dir, which it creates if necessary.
@@ -76,7 +77,7 @@ func (s *Spool) fill(ctx context.Context, in Source, dir string, valid func(int,
 		if err != nil {
 			return fmt.Errorf("task %d (%s): %w", cmp.Or(it.number, s.n+1), it.where, err)
 		}
-		if err := enc.Encode(spooled{it.task, it.task.Input}); err != nil {
+		if err := enc.Encode(spooled{it.task, it.task.Input, it.where}); err != nil {
 			return unkept(err)
 		}
 		s.n++
@@ -113,15 +114,36 @@ func (s *Spool) Len() int { return s.n }
 // goroutines at once. An error ends the sequence.
 func (s *Spool) Tasks() iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
+		for t, err := range s.all() {
+			t.Task.Input = t.Input
+			if !yield(t.Task, err) {
+				return
+			}
+		}
+	}
+}
+
+// Where returns the place of the task at an index in the input. It reads all before that.
+func (s *Spool) Where(index int) string {
+	for t, err := range s.all() {
+		if index--; index < 0 && err == nil {
+			return t.Where
+		}
+	}
+	return ""
+}
+
+// all returns what the file holds.
+func (s *Spool) all() iter.Seq2[spooled, error] {
+	return func(yield func(spooled, error) bool) {
 		dec := json.NewDecoder(io.NewSectionReader(s.file, 0, s.size))
 		for i := range s.n {
 			var t spooled
 			if err := dec.Decode(&t); err != nil {
-				yield(task.Task{}, fmt.Errorf("read task %d again: %w", i+1, err))
+				yield(spooled{}, fmt.Errorf("read task %d again: %w", i+1, err))
 				return
 			}
-			t.Task.Input = t.Input
-			if !yield(t.Task, nil) {
+			if !yield(t, nil) {
 				return
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/taskfile/parts"
 	"qq/pkg/task"
 )
 
@@ -425,8 +426,9 @@ func FuzzTemplate(f *testing.F) {
 					stem, how = strings.TrimSuffix(name, form), form
 				}
 			}
-			path := map[string]string{"": value, "/": value[strings.LastIndex(value, "/")+1:], "//": folder(value),
-				".": stemOf(value), "/.": stemOf(value[strings.LastIndex(value, "/")+1:])}
+			path := map[string]string{"": value, "/": value[strings.LastIndex(value, "/")+1:],
+				"//": parts.Of(value, "//"),
+				".":  stemOf(value), "/.": stemOf(value[strings.LastIndex(value, "/")+1:])}
 			filled := text[at[0]:at[1]]
 			zeroes := strings.TrimLeft(stem, "0")
 			switch {

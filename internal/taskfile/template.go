@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"qq/internal/taskfile/parts"
 	"qq/pkg/picture"
 	"qq/pkg/spelling"
 	"qq/pkg/task"
@@ -224,55 +225,16 @@ type row struct {
 
 func (r row) names() names { return names{r.Columns, r.Inputs} }
 
-// value returns what of a value {}, {/}, {//}, {.} or {/.} stands for, as GNU parallel has it.
-func value(s, how string) string {
-	switch how {
-	case "/":
-		return s[strings.LastIndex(s, "/")+1:]
-	case "//":
-		return folder(s)
-	case ".":
-		return stem(s)
-	case "/.":
-		return stem(value(s, "/"))
-	}
-	return s
-}
-
-// folder returns the folder of a path, as the program dirname does.
-func folder(s string) string {
-	name := strings.TrimRight(s, "/")
-	if name == "" && s != "" {
-		return "/"
-	}
-	i := strings.LastIndex(name, "/")
-	if i < 0 {
-		return "."
-	}
-	if dir := strings.TrimRight(name[:i], "/"); dir != "" {
-		return dir
-	}
-	return "/"
-}
-
-// stem returns a path without the extension of its last part.
-func stem(s string) string {
-	if i := strings.LastIndexAny(s, "/."); i >= 0 && s[i] == '.' {
-		return s[:i]
-	}
-	return s
-}
-
 // all returns the value of {}, {/} and so on: of each input, where a task has several.
 func (r row) all(how string) string {
 	if how == "" || r.Inputs == 0 {
-		return value(r.Text, how)
+		return parts.Of(r.Text, how)
 	}
-	parts := make([]string, len(r.Cells))
+	values := make([]string, len(r.Cells))
 	for i, c := range r.Cells {
-		parts[i] = value(c, how)
+		values[i] = parts.Of(c, how)
 	}
-	return strings.Join(parts, " ")
+	return strings.Join(values, " ")
 }
 
 var errLong = errors.New("longer than 16 MiB: put documents into files")
@@ -299,7 +261,7 @@ func (t template) task(r row, n int) (task.Task, error) {
 				return task.Task{}, task.Hinted("{} stands for what there is; or mend the input",
 					"the template names %s, and the task has only %d of them", p.text, len(r.Cells))
 			}
-			text = value(r.Cells[p.cell], p.how)
+			text = parts.Of(r.Cells[p.cell], p.how)
 		}
 		if b.Len()+len(text) > task.MaxText { // before a large text is copied many times
 			return task.Task{}, errLong

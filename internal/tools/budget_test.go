@@ -32,7 +32,7 @@ const envelope = 260
 var budgets = map[string]int{
 	"default": 800 * 4, "summarizer": 350 * 4,
 	"explorer": 2900, "analyzer": 3050, "security": 3550, "executor": 3400,
-	"researcher": 4750, "database": 4800, "coder": 6870, "worker": 9420,
+	"researcher": 4970, "database": 4800, "coder": 7080, "worker": 9630, "planner": 5000,
 }
 
 type anybody struct {

@@ -69,6 +69,8 @@ type Agent struct {
 	MaxTurns    int           `json:"max_turns,omitempty"`
 	Timeout     time.Duration `json:"timeout_ns,omitempty"`
 	IdleTimeout time.Duration `json:"idle_timeout_ns,omitempty"`
+	// MaxRepairs is how often it may hand out changes again after it had commands run, such as tests; 0 means no limit.
+	MaxRepairs int `json:"max_repairs,omitempty"`
 	// PromptTemplate asks a model to write the system prompt for each task: see [Agent.Template].
 	// Empty means that Prompt is used.
 	PromptTemplate string          `json:"prompt_template,omitempty"`
@@ -135,6 +137,10 @@ func (a Agent) Delegates() bool {
 	return slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, a.Allows)
 }
 
+// ActsItself reports whether a has a tool that does something itself: it reads, changes or runs something. The others
+// only concern other agents.
+func (a Agent) ActsItself() bool { return a.has(looks, changes, runs, unknown) }
+
 // AllowsAgent reports whether a may delegate to the agent of that name, as far as its Agents say.
 // It does not check whether a may delegate at all.
 func (a Agent) AllowsAgent(name string) bool {
@@ -148,6 +154,9 @@ func (a Agent) Gathers() bool { return a.Role == Gathering }
 // tool that changes files, runs commands or is unknown. What its children do does not
 // count.
 func (a Agent) Changes() bool { return !a.Gathers() && a.has(changes, runs, unknown) }
+
+// Edits reports whether a itself has a tool that changes files, or one that is unknown.
+func (a Agent) Edits() bool { return !a.Gathers() && a.has(changes, unknown) }
 
 // has reports whether a may use a tool of one of these kinds.
 func (a Agent) has(kinds ...kind) bool {

@@ -16,6 +16,7 @@ import (
 func TestBuiltIn(t *testing.T) {
 	roles := map[string]string{
 		"default": Modifying, "coder": Modifying, "executor": Modifying, "worker": Modifying, "database": Modifying,
+		"planner":    Modifying,
 		"researcher": Gathering, "explorer": Gathering, "analyzer": Gathering, "summarizer": Gathering,
 		"security": Gathering,
 	}
@@ -67,13 +68,13 @@ func TestBuiltInTools(t *testing.T) {
 		return names
 	}
 	everyone := who("read_file")
-	assert.Len(t, everyone, 10)
+	assert.Len(t, everyone, 11)
 	assert.Equal(t, []string{"coder", "database", "worker"}, who("edit_file"))
 	assert.Equal(t, []string{"coder", "worker"}, who("delete_file"))
 	assert.Equal(t, []string{"coder", "worker"}, who("ast_grep_replace"))
 	assert.Equal(t, []string{"coder", "database", "executor", "worker"}, who("run_pty_cmd"))
 	assert.Equal(t, []string{"researcher", "worker"}, who("web_search"))
-	assert.Equal(t, []string{"coder", "default", "researcher", "worker"}, who("delegate_task"))
+	assert.Equal(t, []string{"coder", "default", "planner", "researcher", "worker"}, who("delegate_task"))
 	assert.Equal(t, []string{"worker"}, who("spawn_agent"))
 	assert.Equal(t, []string{"worker"}, who("anything"))
 	for _, name := range everyone {

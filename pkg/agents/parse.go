@@ -242,8 +242,8 @@ func (p *parser) field(k, v *yaml.Node) {
 
 // keys are those that qq reads, as definitions have them.
 var keys = []string{
-	"name", "description", "tools", "disallowedTools", "model", "role", "max_turns", "timeout", "idle_timeout",
-	"prompt_template", "mcp_servers", "can_delegate", "agents", "schema",
+	"name", "description", "tools", "disallowedTools", "model", "role", "max_turns", "max_repairs", "timeout",
+	"idle_timeout", "prompt_template", "mcp_servers", "can_delegate", "agents", "schema",
 }
 
 // others are keys of other agent programs that are near to one of keys.
@@ -287,6 +287,8 @@ func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 		return text(&a.Role), true
 	case "maxturns":
 		return count(&a.MaxTurns), true
+	case "maxrepairs":
+		return count(&a.MaxRepairs), true
 	case "timeout":
 		return duration(&a.Timeout), true
 	case "idletimeout":

@@ -116,7 +116,7 @@ func TestLookupAgreesWithList(t *testing.T) {
 		assert.Equal(t, e.Agent, a)
 	}
 	assert.Equal(t, []string{"A_b", "analyzer", "coder", "database", "default", "executor", "explorer", "mine",
-		"researcher", "security", "special", "summarizer", "worker"}, names)
+		"planner", "researcher", "security", "special", "summarizer", "worker"}, names)
 	at := func(name string) Entry { return list[slices.Index(names, name)] }
 	assert.Equal(t, []string{filepath.Join(work, ".qq/agents/a-b.md")}, at("A_b").Hides)
 	assert.Equal(t, BuiltIn, at("default").Agent.Source, "the name of the file goes before a claim")
@@ -306,7 +306,7 @@ func TestNotFoundText(t *testing.T) {
 	work, _ := tree(t, map[string]string{"work/.qq/agents/mine.md": says("d"), "work/.qq/agents/bad.md": "x"})
 	_, err := Load(Dirs(work, "", nil)).Lookup("nobody")
 	assert.EqualError(t, err, "Agent not found in registry: nobody (known: analyzer, coder, database, default, "+
-		"executor, explorer, mine, researcher, security, summarizer, worker)")
+		"executor, explorer, mine, planner, researcher, security, summarizer, worker)")
 	_, err = Load(Dirs(work, "", nil)).Lookup("mien")
 	assert.ErrorContains(t, err, "summarizer, worker)\nhint: did you mean mine?")
 }
@@ -423,9 +423,9 @@ func TestGlance(t *testing.T) {
 		assert.Equal(t, whole.Description, a.Description)
 		assert.Equal(t, whole.Source, a.Source)
 	}
-	assert.Equal(t, []string{"analyzer", "coder", "database", "default", "executor", "explorer", "researcher",
-		"Summar_ix", "summarizer", "worker", "helper"}, names, "that of the checkout is the last")
-	assert.Len(t, Load(nil).Glance(), 10)
+	assert.Equal(t, []string{"analyzer", "coder", "database", "default", "executor", "explorer", "planner",
+		"researcher", "Summar_ix", "summarizer", "worker", "helper"}, names, "that of the checkout is the last")
+	assert.Len(t, Load(nil).Glance(), 11)
 }
 
 func BenchmarkLookupDefault(b *testing.B) {

@@ -32,6 +32,7 @@ timeout: 600
 
 # idle_timeout: 300           # seconds without any activity, instead of the limit of the run
 # model: ollama:NAME          # another model than that of the run
+# max_repairs: 2              # how often it may hand out changes again after tests that it handed out
 # agents: explorer, analyzer  # whom it may ask, if it has a tool to delegate
 # disallowedTools: web_fetch  # take tools away again
 # schema: {type: object, required: [verdict], properties: {verdict: {type: string}}}  # of every answer

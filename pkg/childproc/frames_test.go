@@ -65,7 +65,8 @@ func allFrames() []Frame {
 				{Tool: "read_file", Arguments: json.RawMessage(`{"path":"a"}`), Digest: strings.Repeat("0f", 32)},
 			}}},
 		{Type: TypeResult, Result: &Result{Status: task.Completed, Usage: task.Usage{InputTokens: 1, OutputTokens: 2},
-			Bytes: 1 << 40, ChangedFiles: []string{"a"}, Structured: json.RawMessage(`[1]`), Warnings: []string{"w"}}},
+			Bytes: 1 << 40, ChangedFiles: []string{"a"}, Structured: json.RawMessage(`[1]`), Warnings: []string{"w"},
+			Did: &task.Did{Calls: map[string]int{"a": 1}, Commands: []task.Command{{Line: "b", ExitCode: 1}}}}},
 	}
 }
 
@@ -232,6 +233,16 @@ func TestReadsOfAResult(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, f.Result.Reads, reads)
 	}
+}
+
+// What a child says that it did is read only if it is short.
+func TestDidOfAResult(t *testing.T) {
+	line := `{"type":"result","result":{"status":"completed","did":{"commands":[` +
+		strings.TrimSuffix(strings.Repeat("{},", (MaxUp-200)/3), ",") + "]}}}\n"
+	var err error
+	allocated := allocates(func() { _, err = newReader(strings.NewReader(line), MaxUp).next() })
+	require.ErrorIs(t, err, ErrFrameBroken)
+	assert.Less(t, allocated, uint64(48<<20))
 }
 
 // allocates is how many bytes do allocates.

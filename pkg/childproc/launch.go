@@ -72,6 +72,12 @@ type Commander interface {
 	Commands(job task.Job) (*os.File, error)
 }
 
+// Placer is a [Program] that says where its children work. Place changes the command that starts the
+// child of job. After an error the child is not started.
+type Placer interface {
+	Place(job task.Job, c *proc.Command) error
+}
+
 // Launcher runs each task in a child process of its own.
 type Launcher struct {
 	cfg Config
@@ -235,15 +241,20 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 		}
 		passed, extra = append(passed, f), append(extra, f)
 	}
-	c.proc, err = l.cfg.Host.Start(proc.Command{
+	cmd := proc.Command{
 		Path: l.cfg.Path, Args: l.cfg.Program.Args(job.Agent), Dir: l.dir(job),
 		Env:   append(l.cfg.Env[:len(l.cfg.Env):len(l.cfg.Env)], ControlVar+"=1", DepthVar+"="+strconv.Itoa(job.Depth)),
 		Stdin: in, Stdout: c.out, Stderr: c.err, Extra: extra,
 		Grace: l.cfg.Grace, Namespace: true, Expendable: expendable,
 		Marker: markerVar(job.Depth) + "=" + job.ExecutionID,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("start child: %w", err)
+	}
+	if p, ok := l.cfg.Program.(Placer); ok {
+		if err := p.Place(job, &cmd); err != nil {
+			return nil, err
+		}
+	}
+	if c.proc, err = l.cfg.Host.Start(cmd); err != nil {
+		return nil, room.Refused(l.cfg.Path, cmd.Dir == l.cfg.Dir, err)
 	}
 	return c, nil
 }

@@ -120,6 +120,11 @@ type Start struct {
 	Denied []string `json:"denied,omitempty"`
 	// Targets are the files, folders and globs that the task will touch.
 	Targets []string `json:"targets,omitempty"`
+	// Check is a command that must succeed when the agent says that the task is done. CheckAsked says that it needs
+	// an approval first. RequireChange says that something must be changed by then.
+	Check         string `json:"check,omitempty"`
+	CheckAsked    bool   `json:"check_asked,omitempty"`
+	RequireChange bool   `json:"require_change,omitempty"`
 	// Images are files that are shown to the model with the text.
 	Images []picture.Image `json:"images,omitempty"`
 	// References says that the answer must contain references to lines of files.
@@ -144,6 +149,7 @@ func (s *Start) add(job task.Job) {
 	s.Depth, s.IdleMS = job.Depth, job.Idle.Milliseconds()
 	s.ReadOnly, s.Denied, s.Targets, s.Images = job.ReadOnly, job.Denied, job.Targets, job.Images
 	s.Dir, s.References, s.Schema = job.Dir, job.RequireFileReferences, job.Schema
+	s.Check, s.CheckAsked, s.RequireChange = job.Check, job.CheckAsked, job.RequireChange
 }
 
 // Ask is a request of a child to the root. Exactly one of the fields below Call is set.
@@ -330,10 +336,12 @@ type Result struct {
 	Usage        task.Usage      `json:"usage"`
 	Bytes        int64           `json:"bytes"` // written to stdout
 	ChangedFiles []string        `json:"changed_files,omitempty"`
+	Did          *task.Did       `json:"did,omitempty"`
 	Structured   json.RawMessage `json:"structured,omitempty"`
 	Warnings     []string        `json:"warnings,omitempty"`
 	Repeats      int             `json:"repeats,omitempty"`  // how many requests to the model were repeated
 	Fallback     int             `json:"fallback,omitempty"` // which of Start.Models answered
+	Unsaid       []string        `json:"unsaid,omitempty"`
 	// Reads are the calls by which the child read something, if the root asked for them and the
 	// child did nothing else. See readList for nil.
 	Reads readList `json:"reads,omitzero"`

@@ -35,12 +35,12 @@ func (c *child) result() task.Result {
 			r.Usage = u
 		}
 		c.note(c.last.ChangedFiles)
-		r.Structured, r.Warnings = c.last.Structured, c.last.Warnings
+		r.Structured, r.Warnings, r.Did = c.last.Structured, c.last.Warnings, c.last.Did.Bounded()
+		r.Unsaid = c.last.Unsaid
 	}
 	r.ChangedFiles = slices.Sorted(maps.Keys(c.changed))
 	if c.unlisted > 0 {
-		const more = "it changed more than %d files: the others are not listed"
-		r.Warnings = append(r.Warnings, fmt.Sprintf(more, maxChanged))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("it changed more than %d files: others are not listed", maxChanged))
 	}
 	if exit.Left > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d processes that it left behind were ended", exit.Left))

@@ -132,7 +132,7 @@ func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (tas
 	frame := Result{
 		Status: res.Status, Error: res.Err(), Usage: res.Usage, Structured: res.Structured,
 		ChangedFiles: res.ChangedFiles, Warnings: res.Warnings, Repeats: max(res.Attempts-1, 0), Reads: res.Reads,
-		Fallback: res.Fallback,
+		Fallback: res.Fallback, Did: res.Did, Unsaid: res.Unsaid,
 	}
 	n, err := io.WriteString(out, res.Output)
 	if frame.Bytes = int64(n); err != nil {
@@ -162,6 +162,7 @@ func (c *Conn) run(ctx context.Context, start *Start, in io.Reader, r Runner) ta
 	job.Task = task.Task{
 		Agent: start.Agent.Name, ReadOnly: start.ReadOnly, Schema: start.Schema, Targets: start.Targets,
 		RequireFileReferences: start.References, Denied: start.Denied, Dir: start.Dir, Images: start.Images,
+		Check: start.Check, CheckAsked: start.CheckAsked, RequireChange: start.RequireChange,
 	}
 	job.Text, job.Context = llm.SplitContext(string(text))
 	return r.Run(ctx, start, job, c)

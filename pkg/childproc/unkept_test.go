@@ -23,3 +23,14 @@ func TestUnkept(t *testing.T) {
 	assert.Equal(t, "keep the answer in a file in QQ_HOME: no space left on device", problem)
 	assert.Contains(t, hint, "the disk of QQ_HOME")
 }
+
+// What a child says that it did is kept, as far as it makes sense.
+func TestDidOfAChild(t *testing.T) {
+	l := launcher(t, nil)
+	said := `{"type":"result","result":{"status":"completed","bytes":2,"did":{"calls":{"a":-5,"b":2},` +
+		`"commands":[{"command":"x\ny","exit_code":1}],"more_commands":-1}}}` + "\n"
+	r := l.Launch(t.Context(), job("mimic", said))
+	assert.Equal(t, task.Completed, r.Status, r.Err())
+	want := task.Did{Calls: map[string]int{"b": 2}, Commands: []task.Command{{Line: "x y", ExitCode: 1}}}
+	assert.Equal(t, &want, r.Did)
+}

@@ -18,6 +18,7 @@
 //	tool_end              tool, failed, error, duration_ms
 //	token                 text
 //	batch_start           count of its tasks, where that is known
+//	plan                  plan: what qq batch --dry-run --json prints; of more than 1,000 tasks only the summary
 //	batch_complete        count of its results, failed_tasks: those without success
 //	validation_required   question_id, chain, operation, risk, count, tasks, intent
 //	validation_resolved   the same, and decision
@@ -54,6 +55,7 @@
 package event
 
 import (
+	"encoding/json"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,6 +78,7 @@ const (
 	Token            Type = "token"
 	BatchStart       Type = "batch_start"
 	BatchComplete    Type = "batch_complete"
+	Plan             Type = "plan" // before batch_start, of a planned batch
 	// A call waits for an approval; later the question is answered or withdrawn.
 	ValidationRequired Type = "validation_required"
 	ValidationResolved Type = "validation_resolved"
@@ -147,6 +150,8 @@ type Event struct {
 	Risk       tool.Risk    `json:"risk,omitempty"`        // of that call
 	Intent     *tool.Intent `json:"intent,omitempty"`      // what the call would do
 	Decision   string       `json:"decision,omitempty"`    // once, session, folder, no, unanswered or cancelled
+
+	Plan json.RawMessage `json:"plan,omitempty"` // see qq/pkg/supervisor/plan.Description
 }
 
 // OfRoot reports whether e is about the agent of the root itself, or about no agent.

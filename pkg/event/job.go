@@ -17,6 +17,16 @@ func About(job task.Job, t Type) Event {
 	}
 }
 
+// By returns e as an event of the agent of job, whatever it says itself. The call of a tool keeps its own id.
+func (e Event) By(job task.Job) Event {
+	a := About(job, e.Type)
+	e.ExecutionID, e.ParentExecutionID, e.BatchID = a.ExecutionID, a.ParentExecutionID, a.BatchID
+	if e.Agent, e.Depth = a.Agent, a.Depth; e.Type == SubAgentProgress {
+		e.CallID = a.CallID // of its parent
+	}
+	return e
+}
+
 // Start returns the event of the start of job.
 func Start(job task.Job) Event {
 	e := About(job, SubAgentStart)

@@ -34,8 +34,11 @@ func (f fence) attributes(c Command) *syscall.SysProcAttr {
 		uid, gid := os.Geteuid(), os.Getegid()
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
-		if c.Mounts {
+		if c.Mounts || c.Overlays {
 			attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+		}
+		if c.Overlays {
+			attr.AmbientCaps = append(attr.AmbientCaps, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER)
 		}
 	}
 	return attr

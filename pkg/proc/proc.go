@@ -79,6 +79,9 @@ type Command struct {
 	// Mounts lets the program make mounts of its own: if the namespace is that of a user, the program has
 	// CAP_SYS_ADMIN in it, and must drop that before it runs what is not trusted.
 	Mounts bool
+	// Overlays is Mounts for a program that mounts an overlay: there it needs CAP_DAC_OVERRIDE and CAP_FOWNER too,
+	// with which the kernel then writes the files of the overlay.
+	Overlays bool
 	// Cgroup is the open folder of a cgroup (version 2) in which the program starts; nil means that of this process.
 	Cgroup *os.File
 	// Terminal starts the program in a new session, with a controlling terminal: that of Stdin or,

@@ -13,6 +13,7 @@ import (
 
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/order"
 	"qq/pkg/task"
 )
 
@@ -151,7 +152,7 @@ func TestHindered(t *testing.T) {
 			sc := scripted(task.Limits{MaxParallel: 2}, parts{"a": one, "b": one, "c": one})
 			sc.s.machine = limits.NewMachine(sc.s.slots, c.wait, nil)
 			start := time.Now()
-			all := &gathered{}
+			all := &order.Gathered{}
 			err := sc.s.Batch(t.Context(), Batch{
 				Tasks: Tasks(task.Task{Text: "a"}, task.Task{Text: "b"}, task.Task{Text: "c"}), Results: all,
 				Halt: halt.New(halt.Policy{Now: true, Fail: 1}, 0),
@@ -160,7 +161,7 @@ func TestHindered(t *testing.T) {
 			assert.LessOrEqual(t, took, c.atMost, name)
 			assert.GreaterOrEqual(t, took, c.atLeast, name)
 			var got []task.Status
-			for _, r := range all.results {
+			for _, r := range all.List {
 				got = append(got, r.Status)
 				if r.Status == task.Unavailable {
 					assert.Equal(t, "too many open files", r.Err())
@@ -170,8 +171,8 @@ func TestHindered(t *testing.T) {
 			assert.Equal(t, c.want, got, name)
 			if c.want[0] == task.Completed {
 				require.NoError(t, err, name)
-				assert.Equal(t, 1, all.results[0].Attempts)
-				assert.Equal(t, c.faults+1, all.results[0].Usage.InputTokens, name)
+				assert.Equal(t, 1, all.List[0].Attempts)
+				assert.Equal(t, c.faults+1, all.List[0].Usage.InputTokens, name)
 				return
 			}
 			require.ErrorContains(t, err, "too many open files", name)
@@ -240,7 +241,7 @@ func TestBackOff(t *testing.T) {
 		spawn(t, sc, "sleep 10s")
 		synctest.Wait()
 		assert.Equal(t, []string{"do: waiting", "sleep 10s: running"}, listed(t, sc))
-		sc.endBackground()
+		sc.background.End(task.ErrAbandoned)
 	})
 }
 

@@ -75,7 +75,7 @@ func TestBackground(t *testing.T) {
 		_, err = sc.Wait(t.Context(), []string{ids[0]}, 0)
 		require.ErrorContains(t, err, "its result was collected")
 		assert.Equal(t, 2, f.maxLive)
-		sc.endBackground()
+		sc.background.End(task.ErrAbandoned)
 	})
 }
 
@@ -156,7 +156,7 @@ func TestSpawnHasLimits(t *testing.T) {
 		spawn(t, sc, "sleep 1s")
 		_, err := sc.Spawn(t.Context(), task.Task{Text: "x"})
 		require.EqualError(t, err, "Maximum 1 sub-agents exceeded")
-		sc.endBackground()
+		sc.background.End(task.ErrAbandoned)
 		_, err = sc.Spawn(t.Context(), task.Task{Text: "x"})
 		require.Error(t, err)
 		s, _ = newTest(task.Limits{MaxParallel: 1, MaxDepth: 1})

@@ -10,9 +10,13 @@ import (
 	"time"
 
 	"qq/pkg/event"
+	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/halt"
+	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/needs"
 	"qq/pkg/supervisor/order"
+	"qq/pkg/supervisor/plan"
 	"qq/pkg/task"
 )
 
@@ -36,6 +40,10 @@ type Batch struct {
 	// Past is asked for the result of each task before the task is started; nil means that no
 	// results are known.
 	Past Past
+
+	// Plan is the plan of the tasks, which are all read before the first one starts; nil starts them as they come.
+	// Needs and priorities only count with a plan.
+	Plan *plan.Plan
 
 	group string // see [task.Job.Group]
 }
@@ -79,8 +87,16 @@ type batch struct {
 	Batch
 	from    *handle
 	byAgent bool
-	cancel  context.CancelCauseFunc
-	wg      sync.WaitGroup
+	begun   time.Time
+	// expected are the tasks that were listed before they are accepted, in input order; nil for most batches.
+	expected *jobs.Expected
+	agenda   plan.Tasks
+	cancel   context.CancelCauseFunc
+	wake     chan struct{} // gets one when a task may start that could not
+	wg       sync.WaitGroup
+	// ending is held from the time at which a task that has ended frees others until it is known whether it halts the
+	// batch.
+	ending sync.Mutex
 
 	mu           sync.Mutex
 	ordered      order.Results
@@ -103,35 +119,32 @@ func (t batchTask) refusal(of task.Task) *task.Result { return t.batch.refusal(o
 // Without a Gate it returns false.
 func (t batchTask) waitsForServer() bool { return !t.byAgent && t.from.s.cfg.Gate != nil }
 
+// ended implements owner. A task that is not to be run again lets others start, or keeps them from it.
+func (t batchTask) ended(r *task.Result) {
+	t.ending.Lock()
+	skipped := t.agenda.End(t.index, *r)
+	t.batch.ended(r)
+	t.ending.Unlock()
+	t.freed(skipped)
+}
+
 // file implements owner: it stores the result in the batch and delivers the results that are due.
 func (t batchTask) file(r task.Result, err error) { t.end(t.index, r, err) }
 
-// delegate runs tasks for the agent of h and returns their results in input order. group is the id
-// that they have in common in events, if any. While the agent waits for them, other jobs may use its
-// slot.
-func (h *handle) delegate(ctx context.Context, tasks []task.Task, group string) []task.Result {
-	all := &awaited{gathered{make([]task.Result, 0, len(tasks))}, h}
-	b := Batch{Results: all, Tasks: Tasks(tasks...), group: group}
+// delegate runs tasks for the agent of h and returns their results in input order. planned is their plan, see
+// [handle.plan]. group is the id that they have in common in events, if any. While the agent waits for them, other
+// jobs may use its slot.
+func (h *handle) delegate(ctx context.Context, tasks []task.Task, planned *plan.Plan, group string) []task.Result {
+	all := &awaited{order.Gathered{List: make([]task.Result, 0, len(tasks))}, h}
+	b := Batch{Results: all, Tasks: Tasks(tasks...), Plan: planned, group: group}
 	h.tally.Begin(tasks[0].Part, len(tasks))
 	h.pause(ctx, func() { _ = h.batch(ctx, b, true) }) // what could not be recorded says so in its result
-	return all.results
+	return all.List
 }
-
-// gathered collects the results of a delegation, in input order.
-type gathered struct{ results []task.Result }
-
-// Deliver implements Results.
-func (g *gathered) Deliver(r task.Result) error {
-	g.results = append(g.results, r)
-	return nil
-}
-
-// Done implements Results.
-func (g *gathered) Done(task.Result) {}
 
 // awaited are the results of a delegation of the agent by. How many there are is told.
 type awaited struct {
-	gathered
+	order.Gathered
 	by *handle
 }
 
@@ -150,9 +163,15 @@ func (a *awaited) Done(task.Result) {
 func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	b := &batch{Batch: given, from: h, byAgent: byAgent, cancel: cancel}
+	b := &batch{Batch: given, from: h, byAgent: byAgent, cancel: cancel, wake: make(chan struct{}, 1)}
+	b.begun = time.Now()
+	b.expect(ctx)
 	b.ordered.Spill = given.Spill
-	next, stop := iter.Pull2(given.Tasks)
+	var stop func()
+	var err error
+	if b.agenda, stop, err = plan.Open(given.Plan, given.Tasks); err != nil {
+		return err
+	}
 	defer stop()
 	starting, stopStarting := context.WithCancel(ctx)
 	defer stopStarting()
@@ -166,36 +185,46 @@ func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 			}
 		})
 	}
-	err := b.feed(ctx, starting, next)
+	err = b.feed(ctx, starting)
 	stopStarting()
 	b.wg.Wait()
 	return errors.Join(err, b.err, b.broken)
 }
 
-// feed starts the tasks of the batch in order, each as soon as it has a slot. It returns when the
-// stream of tasks has ended or a result could not be delivered. Once starting is done, each
-// remaining task gets a result that says why it was not started. The error is that of the stream.
-func (b *batch) feed(ctx, starting context.Context, next func() (task.Task, error, bool)) error {
-	f := &feeder{batch: b, ctx: ctx, starting: starting, next: next}
-	defer f.discard()
-	for {
-		f.pull()
-		if len(f.ahead) == 0 || b.undeliverable() {
-			return f.err
-		}
-		noSlot := f.turn()
-		if noSlot != nil && b.undeliverable() {
-			return f.err
-		}
-		head := f.ahead[0]
-		f.ahead = f.ahead[1:]
-		if noSlot != nil {
-			head.discard(b.from.s)
-			b.end(head.x.job.Index, b.notStarted(ctx, head.x), nil)
-			continue
-		}
-		f.run(head)
+// expect lists the planned tasks of an agent. Those that a person plans may be many: the progress of the batch counts
+// them.
+func (b *batch) expect(ctx context.Context) {
+	if !b.byAgent || b.Plan == nil {
+		return
 	}
+	b.expected = b.from.s.jobs.Expect()
+	for t := range b.Tasks { // a list: it has no errors
+		job := b.from.newJob(ctx, t)
+		job.Group = b.group
+		b.expected.Add(ctx, job)
+	}
+}
+
+// feed starts the tasks of the batch in order, each as soon as it has a slot and its lease. It returns when no task is
+// left or a result could not be delivered. Once starting is done, each remaining task gets a result that says why it
+// was not started. The error is that of the stream.
+func (b *batch) feed(ctx, starting context.Context) error {
+	f := &feeder{batch: b, ctx: ctx, starting: starting, kept: map[int]*queued{}}
+	defer f.discard()
+	for !b.undeliverable() {
+		if starting.Err() != nil {
+			b.agenda.Release()
+		}
+		switch {
+		case len(f.ahead) > 0 || f.take() != nil:
+			f.turn()
+		case !b.agenda.Left():
+			return b.agenda.Err()
+		default:
+			f.sleep(0)
+		}
+	}
+	return b.agenda.Err()
 }
 
 // feeder starts the tasks of a batch in order. While the first task waits for a slot, feeder stages
@@ -204,121 +233,213 @@ func (b *batch) feed(ctx, starting context.Context, next func() (task.Task, erro
 type feeder struct {
 	*batch
 	ctx, starting context.Context
-	next          func() (task.Task, error, bool)
-	index         int      // of the next task
-	ahead         []queued // tasks that wait for a slot, in order
-	done          bool     // the stream of tasks has ended
-	err           error    // of the stream
+	kept          map[int]*queued // tasks that were accepted and have not started
+	ahead         []*queued       // those of them that were taken from the agenda, in order
 }
 
 // queued is a task that waits for a slot.
 type queued struct {
-	x        *execution
-	staged   Staged // nil if no process was staged for it
-	queuedAt time.Time
+	x      *execution
+	staged Staged // nil if no process was staged for it
 }
 
-// pull reads tasks from the stream until one of them needs a slot and is in ahead, or until the
-// stream has ended. If ahead already contains a task, pull does nothing.
-func (f *feeder) pull() {
-	for len(f.ahead) == 0 && !f.done && !f.undeliverable() {
-		f.take()
-	}
-}
-
-// take reads one task from the stream. A task that needs no slot gets its result at once. Any other
-// task is appended to ahead.
-func (f *feeder) take() {
-	t, err, ok := f.next()
-	if err != nil || !ok {
-		f.done, f.err = true, err
-		return
-	}
-	index := f.index
-	f.index++
-	t = f.from.s.resolved(t)
-	if res := f.withoutSlot(f.ctx, f.starting, index, t); res != nil {
-		f.end(index, *res, nil)
-		return
-	}
-	job := f.from.newJob(f.ctx, t)
-	job.BatchID, job.Group, job.Index = f.ID, f.group, index
-	x := f.from.newExecution(f.ctx, job, batchTask{f.batch, index})
-	f.ahead = append(f.ahead, queued{x: x, queuedAt: time.Now()})
-}
-
-// maxPassed is how many tasks are passed over while their servers keep requests waiting.
-const maxPassed = 1000
-
-// choose puts the first task in front that need not wait for its server, and returns how long to wait if there is none.
-func (f *feeder) choose() (wait time.Duration) {
-	for k := 0; k < maxPassed; k++ {
-		for k == len(f.ahead) && !f.done && !f.undeliverable() {
-			f.take()
-		}
-		if k == len(f.ahead) {
+// take takes the next task from the agenda and appends it to ahead. A task that needs no slot gets its result at once.
+// take returns nil if no task can start now.
+func (f *feeder) take() *queued {
+	for !f.undeliverable() {
+		i, ok := f.agenda.Next()
+		if !ok {
 			break
 		}
-		first := f.ahead[k]
-		ready := f.ready(first)
-		if ready <= 0 {
-			f.ahead = slices.Insert(slices.Delete(f.ahead, k, k+1), 0, first)
-			return 0
+		r := f.kept[i]
+		if r == nil {
+			if r = f.accept(i, f.from.s.agents.Resolved(f.agenda.Task(i))); r == nil {
+				continue
+			}
+			f.kept[i] = r
 		}
-		wait = min(ready, cmp.Or(wait, ready), time.Second) // the server may change before
+		f.ahead = append(f.ahead, r)
+		return r
 	}
-	return wait
+	return nil
+}
+
+// accept lets the task at index i wait for its slot. It returns nil if the task needs none.
+func (f *feeder) accept(i int, t task.Task) *queued {
+	res := f.withoutSlot(f.ctx, f.starting, i, &t)
+	if res != nil {
+		f.end(i, *res, nil)
+		return nil
+	}
+	job := f.from.newJob(f.ctx, t)
+	job.BatchID, job.Group, job.Index = f.ID, f.group, i
+	if f.Plan != nil {
+		job.Queued = f.begun // time that it waits for other tasks is time in a queue
+	}
+	ctx := f.expected.Accept(f.ctx, &job)
+	return &queued{x: f.from.newExecution(ctx, job, batchTask{f.batch, i})}
+}
+
+// leave forgets a task that starts or has ended.
+func (f *feeder) leave(r *queued) {
+	delete(f.kept, r.x.job.Index)
+	f.ahead = slices.DeleteFunc(f.ahead, func(o *queued) bool { return o == r })
+}
+
+// refuse ends a task that is not started because it was cancelled, or because no task starts any more.
+func (f *feeder) refuse(r *queued) {
+	f.leave(r)
+	r.discard(f.from.s)
+	f.end(r.x.job.Index, f.notStarted(f.ctx, r.x), nil)
+}
+
+// turn takes a slot and starts the task that comes first and that can start, or waits until one may. If the first task
+// is not to start any more, it gets its result.
+func (f *feeder) turn() {
+	first := f.ahead[0]
+	if f.slot(first.x) != nil {
+		if !f.undeliverable() {
+			f.refuse(first)
+		}
+		return
+	}
+	next, wait := f.pick()
+	if f.halted() {
+		next = nil
+	}
+	if next != nil && f.Pace != nil {
+		wait = f.Pace.Next()
+	}
+	if next != nil && wait <= 0 {
+		f.leave(next)
+		f.run(next)
+		return
+	}
+	f.from.s.slots.Release() // others may use it before
+	if next != nil {
+		f.forgo()
+	}
+	f.sleep(wait)
+}
+
+// forgo lets others have the leases of tasks that could start: what the pace waits for may need them. Tasks that wait
+// for their leases keep their places, but those that get them now forgo them too.
+func (f *feeder) forgo() {
+	for again := true; again; {
+		again = false
+		for _, r := range f.kept {
+			if l := r.x.lease; l != nil && l.Granted() {
+				r.x.forgo()
+				again = true
+			}
+		}
+	}
+}
+
+// halted reports whether no task may start any more. What was picked before may have been freed by a task that halts
+// the batch.
+func (f *feeder) halted() bool {
+	f.ending.Lock()
+	defer f.ending.Unlock()
+	return f.starting.Err() != nil
+}
+
+// maxPassed is how many tasks are passed over while their servers keep requests waiting, or while they wait for their
+// leases.
+const maxPassed = 1000
+
+// pick returns the task that comes first of those that need not wait for their servers and have their leases. If there
+// is none, it returns how long to wait; 0 is until something has changed.
+func (f *feeder) pick() (next *queued, wait time.Duration) {
+	for _, r := range slices.Backward(f.ahead) {
+		f.agenda.Return(r.x.job.Index)
+	}
+	f.ahead = f.ahead[:0]
+	for range maxPassed {
+		r := f.take()
+		if r == nil {
+			break
+		}
+		if ready := f.ready(r); ready > 0 {
+			r.x.forgo()
+			wait = min(ready, cmp.Or(wait, ready), time.Second) // the server may change before
+		} else if r.x.ctx.Err() != nil || r.x.ask(f.apart(), f.wake).Granted() {
+			return r, 0
+		}
+	}
+	return nil, wait
 }
 
 // ready returns how long a task that waits for a slot should wait for its server.
-func (f *feeder) ready(r queued) time.Duration {
+func (f *feeder) ready(r *queued) time.Duration {
 	if f.byAgent || f.from.s.cfg.Gate == nil || r.x.ctx.Err() != nil {
 		return 0
 	}
 	return f.from.s.cfg.Gate.Ready(r.x.job.Task)
 }
 
-// turn takes a slot for the first task that need not wait for its server, as slot does, when the Pace of the batch lets
-// that task start. It puts that task in front. Others may use the slot before.
-func (f *feeder) turn() error {
-	for {
-		if err := f.slot(); err != nil {
-			return err
-		}
-		wait := f.choose()
-		if wait <= 0 && f.Pace != nil {
-			wait = f.Pace.Next()
-		}
-		if wait <= 0 {
-			return nil
-		}
-		f.from.s.slots.Release()
-		select {
-		case <-time.After(wait):
-		case <-f.starting.Done():
-		case <-f.ahead[0].x.ctx.Done():
-		}
+// apart returns the group of the leases of the tasks. Those that a person lists without saying what they touch are not
+// held apart from each other.
+func (b *batch) apart() string {
+	if b.byAgent || b.from.s.cfg.Plan == access.Strict || b.Plan != nil && !b.Plan.Together() {
+		return ""
+	}
+	return "unplanned " + b.ID
+}
+
+// sleep waits until a task has ended, has its lease or was cancelled, until no task may start any more, or for the
+// time wait, if that is not 0.
+func (f *feeder) sleep(wait time.Duration) {
+	var late <-chan time.Time
+	if wait > 0 {
+		late = time.After(wait)
+	}
+	for _, r := range f.ahead {
+		defer context.AfterFunc(r.x.ctx, f.poke)()
+	}
+	select {
+	case <-late:
+	case <-f.wake:
+	case <-f.starting.Done():
+	}
+}
+
+// poke wakes the feeder.
+func (b *batch) poke() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// freed gives tasks that are skipped their results, and wakes the feeder: others may start.
+func (b *batch) freed(skipped []task.Result) {
+	for _, r := range skipped {
+		b.end(r.Index, r, nil)
+	}
+	if b.Plan != nil {
+		b.poke()
 	}
 }
 
 // slot takes a slot for the first task in ahead, and waits if none is free. Before it waits, it
 // stages processes for that task and for some after it. The error says that the task was cancelled,
 // or that no task may start any more.
-func (f *feeder) slot() error {
-	s, first := f.from.s, f.ahead[0].x
+func (f *feeder) slot(first *execution) error {
+	s := f.from.s
 	for k, passed := 0, 0; f.starting.Err() == nil && first.ctx.Err() == nil; k++ {
 		if s.slots.Try() {
 			return nil
 		}
-		if k == len(f.ahead) && !f.done && k-passed < s.lead && passed < maxPassed {
+		if k == len(f.ahead) && k-passed < s.lead && passed < maxPassed {
 			f.take()
 		}
 		if k >= len(f.ahead) {
 			break
 		}
-		if f.ready(f.ahead[k]) > 0 {
+		if r := f.ahead[k]; f.ready(r) > 0 || !r.x.lease.Granted() {
 			passed++
-		} else if !f.ahead[k].stage(s) {
+		} else if !r.stage(s) {
 			break
 		}
 	}
@@ -358,14 +479,14 @@ func (r *queued) discard(s *Supervisor) {
 }
 
 func (f *feeder) discard() {
-	for i := range f.ahead {
-		f.ahead[i].discard(f.from.s)
+	for _, r := range f.kept {
+		r.discard(f.from.s)
 	}
 }
 
 // run starts a task that has a slot. If the task was cancelled or its model server refuses requests
 // by now, the task is not started: it gets a result that says so, and the slot becomes free.
-func (f *feeder) run(r queued) {
+func (f *feeder) run(r *queued) {
 	s := f.from.s
 	res := r.x.cancelled()
 	if res == nil {
@@ -383,21 +504,29 @@ func (f *feeder) run(r queued) {
 		launcher = r.staged
 	}
 	r.x.loan = limits.HeldSlot(s.slots)
-	f.wg.Go(func() { r.x.run(launcher, time.Since(r.queuedAt)) })
+	f.wg.Go(func() { r.x.run(launcher) })
 }
 
 // withoutSlot returns the result of a task that needs no slot, because its result is known or
-// because it is refused. nil means that the task needs a slot.
-func (b *batch) withoutSlot(ctx, starting context.Context, index int, t task.Task) *task.Result {
-	if b.Past != nil {
-		if res, ok := b.Past.Known(ctx, index, t); ok {
-			return &res
+// because it is refused. nil means that the task needs a slot. It puts the results into t that t needs.
+func (b *batch) withoutSlot(ctx, starting context.Context, index int, t *task.Task) *task.Result {
+	filled, err := needs.Fill(*t, b.agenda.Needed(index), b.from.s.cfg.Limits.MaxOutput)
+	if err != nil && starting.Err() == nil {
+		res := t.Fail(err)
+		return &res
+	}
+	if err == nil { // else it does not start anyway
+		*t = filled
+		if b.Past != nil {
+			if res, ok := b.Past.Known(ctx, index, *t); ok {
+				return &res
+			}
 		}
 	}
 	if starting.Err() != nil {
 		return nil
 	}
-	if res := b.refusal(t); res != nil {
+	if res := b.refusal(*t); res != nil {
 		return res
 	}
 	if refusal := b.from.admit(b.byAgent && !t.Part); refusal != "" {

@@ -213,7 +213,7 @@ func TestGiveBack(t *testing.T) {
 			},
 			"child": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				sleep(ctx, 30*time.Second)
-				p.(*handle).giveBack(time.Hour)
+				p.(*handle).exec.time.GiveBack(time.Hour)
 				return job.Ended(task.Completed, "")
 			},
 		})
@@ -243,7 +243,7 @@ func TestOnlyWhoWaitsIsGivenBack(t *testing.T) {
 			},
 			"child": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				sleep(ctx, 40*time.Second)
-				p.(*handle).giveBack(40 * time.Second)
+				p.(*handle).exec.time.GiveBack(40 * time.Second)
 				return job.Ended(task.Completed, "")
 			},
 		})
@@ -272,7 +272,7 @@ func TestGivenBackOnce(t *testing.T) {
 			"child": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				for range 2 {
 					sleep(ctx, 10*time.Second)
-					p.(*handle).giveBack(6 * time.Second)
+					p.(*handle).exec.time.GiveBack(6 * time.Second)
 				}
 				return job.Ended(task.Completed, "")
 			},
@@ -339,7 +339,7 @@ func TestChildrenWait(t *testing.T) {
 		assert.Equal(t, []string{"ask: running", "queue: running", "fan sleep 1s: completed", "sleep 2s: running"},
 			listed(t, sc))
 		<-time.After(time.Second)
-		sc.endBackground()
+		sc.background.End(task.ErrAbandoned)
 	})
 }
 

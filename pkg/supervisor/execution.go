@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"qq/pkg/event"
+	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/attempts"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
@@ -22,16 +23,13 @@ type execution struct {
 	owner   owner
 	mail    *jobs.Mailbox
 	loan    *limits.Loan
-	limit   limits.Time            // of the run clock
-	clock   *limits.Clock          // the run clock: from the start on, through all attempts
-	idle    *limits.Clock          // the idle clock of each attempt
+	lease   *access.Lease // nil if it needs none, or has not asked
+	queues  bool          // it waits for its lease and has not started
+	copied  bool          // it works in a copy of the files, that of its parent or its own
+	time    *limits.Timing
 	limited atomic.Pointer[string] // first reason why its agent could not start a child; nil if there was none
-	blocked *limits.Blocked        // pauses the run clock while the job waits for children that queue
-	// idleOut is the error with which the job ends when its idle clock runs out.
-	idleOut *task.ClockError
-	latest  time.Time       // see handle.latest
-	ctx     context.Context // done when the job is to end
-	outer   context.Context // done when its parent, or the batch, is to end
+	ctx     context.Context        // done when the job is to end
+	outer   context.Context        // done when its parent, or the batch, is to end
 	cancel  context.CancelCauseFunc
 }
 
@@ -59,35 +57,23 @@ func (h *handle) newExecution(ctx context.Context, job task.Job, o owner) *execu
 	job.Attempt = 1
 	x := &execution{s: h.s, parent: h, job: job, owner: o, outer: ctx}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	idle := x.setLimits()
-	x.job.Idle, x.idleOut = idle.For, idle.Over(task.Idle)
-	// Launchers report activity now and then, that is somewhat late.
-	x.idle = limits.NewClock(idle.For+min(idle.For/20, 5*time.Second), func() { x.cancel(x.idleOut) })
-	x.mail = x.s.jobs.Add(x.job, x.idle, x.cancel)
+	run, idle := x.limits()
+	x.job.Idle, x.time = idle.For, limits.NewTiming(run, idle, x.zero(), x.cancel)
+	x.mail = x.s.jobs.Add(x.job, x.time.Idle(), x.cancel)
 	return x
 }
 
-// setLimits sets the limit of the run clock and returns that of the idle clock. The timeout of a task
-// that a person wrote replaces the limit of its agent; that of a task from an agent only lowers it.
-func (x *execution) setLimits() (idle limits.Time) {
-	l := x.s.cfg.Limits
+// limits returns the limits of the run clock and of the idle clock.
+func (x *execution) limits() (run, idle limits.Time) {
 	a, _ := x.s.Agent(x.job.Agent) // without an agent no attempt starts
-	name := a.Name + " (" + a.Source + ")"
-	run := l.ChildTimeout
-	if x.zero() && l.TimeoutBy.By == "" {
-		run = 0 // the default is for children
-	}
-	x.limit = l.TimeoutBy.Limit(run, a.Timeout, name)
-	if own := x.limit.Task(x.job.Task.Deadline(0)); own.For > 0 && x.parent.exec == nil {
-		x.limit = own
-	} else {
-		x.limit = x.limit.Lower(own)
-	}
-	return l.IdleBy.Limit(l.IdleTimeout, a.IdleTimeout, name)
+	who := limits.Agent{Name: a.Name + " (" + a.Source + ")", Timeout: a.Timeout, Idle: a.IdleTimeout}
+	return x.s.cfg.Limits.Of(who, x.job.Task.Deadline(0), x.zero(), x.parent.exec == nil)
 }
 
 // drop says that the job has ended or is not run.
 func (x *execution) drop() {
+	x.queue(false)
+	x.lease.End()
 	x.s.jobs.Remove(x.job.ExecutionID)
 	x.cancel(nil)
 }
@@ -99,7 +85,7 @@ func (x *execution) cancelled() *task.Result {
 		return nil
 	}
 	r := x.job.Fail(ErrCancelled)
-	x.sign(&r)
+	x.job.Sign(&r)
 	x.announce(r)
 	return &r
 }
@@ -111,15 +97,15 @@ func (x *execution) zero() bool {
 }
 
 // run claims the job in the record, runs all its attempts and hands the result to the owner. The
-// first attempt uses launcher. queued is how long the job waited for its slot. The job must hold a
-// slot, which run gives back.
-func (x *execution) run(launcher Launcher, queued time.Duration) {
+// first attempt uses launcher. The job must hold a slot, which run gives back.
+func (x *execution) run(launcher Launcher) {
 	defer x.loan.End()
 	defer x.drop()
+	x.queue(false)
 	start := time.Now()
-	stopClocks := x.startClocks(start)
+	x.startClocks(start)
 	if err := x.claim(); err != nil {
-		stopClocks()
+		x.time.Stop()
 		if staged, ok := launcher.(Staged); ok {
 			staged.Discard()
 		}
@@ -127,20 +113,20 @@ func (x *execution) run(launcher Launcher, queued time.Duration) {
 		if x.settle(x.ctx, &r); x.ctx.Err() != nil {
 			err = nil // it was cancelled while it waited for the record
 		}
-		x.sign(&r)
+		x.job.Sign(&r)
 		x.owner.file(r, err)
 		return
 	}
 	x.started()
 	r := x.attempts(x.ctx, launcher)
 	x.s.machine.Ended()
-	stopClocks()
+	x.time.Stop()
 	x.drop()
 	if r.Effects {
 		x.parent.effects.Store(true)
 	}
-	x.sign(&r)
-	r.DurationMS, r.QueuedMS = time.Since(start).Milliseconds(), queued.Milliseconds()
+	x.job.Sign(&r)
+	r.DurationMS, r.QueuedMS = time.Since(start).Milliseconds(), start.Sub(x.job.Queued).Milliseconds()
 	x.finish(r)
 }
 
@@ -160,7 +146,7 @@ func (x *execution) attempts(ctx context.Context, launcher Launcher) task.Result
 			return r
 		}
 		if x.s.cfg.Record != nil { // now: the wait may be long, and the root end in it
-			x.sign(&own)
+			x.job.Sign(&own)
 			x.s.cfg.Record.Attempt(x.job, began, own)
 		}
 		if x.s.cfg.Events.Wanted() {
@@ -185,15 +171,14 @@ func (x *execution) attempt(ctx context.Context, launcher Launcher) task.Result 
 	}
 	x.setDeadline(time.Now())
 	h := x.newHandle(agent)
-	x.idle.Reset()
-	x.idle.Resume()
+	x.time.Begin()
 	var tries limits.Tries
 	r := launch(ctx, launcher, h)
 	for used := r.Usage; r.Hindered && x.retries(ctx, &tries, task.Machine("", "%s", r.Err())); used = r.Usage {
 		r = launch(ctx, x.s.cfg.Launcher, h)
 		r.Usage = r.Usage.Add(used)
 	}
-	x.idle.Pause()
+	x.time.Idle().Pause()
 	h.close() // what it did not wait for is part of what it did
 	h.conclude(&r)
 	if r.Hindered {
@@ -213,9 +198,7 @@ func (x *execution) retries(ctx context.Context, t *limits.Tries, err error) (ag
 	if x.zero() || !task.MachineFault(err) {
 		return false
 	}
-	x.idle.Pause()
-	defer x.idle.Resume()
-	x.blocked.Queue(func() { again = x.s.machine.Wait(ctx, t, err.Error()) })
+	x.time.Queue(func() { again = x.s.machine.Wait(ctx, t, err.Error()) })
 	return again
 }
 
@@ -261,79 +244,45 @@ func (x *execution) repeats(r *task.Result, wait time.Duration) bool {
 		attempts.Uncertain(r, last)
 		return false
 	}
-	left, bounded := x.clock.Left()
+	left, bounded := x.time.Left()
 	return !last && (!bounded || left > wait)
 }
 
-// backOff waits for the time wait while other jobs use the slot, and then until the job has a slot
-// again. The run clock pauses while the job waits for the slot. backOff returns false if ctx is
+// backOff waits for the time wait while other jobs use the slot and the lease, and then until the job has both
+// again. The run clock pauses while the job waits for them. backOff returns false if ctx is
 // done.
 func (x *execution) backOff(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	x.loan.Lend()
+	x.lend()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 	var err error
-	x.blocked.Queue(func() { err = x.loan.Resume(ctx, x.job.Depth) })
+	x.time.Queue(func() { err = x.resume(ctx) })
 	return err == nil && ctx.Err() == nil
 }
 
-// startClocks starts the clocks that limit the run time of the job, and returns a function that
-// stops all clocks of the job. A clock that runs out cancels the job with a [task.ClockError], and
-// job zero with the error of the run.
-func (x *execution) startClocks(start time.Time) (stop func()) {
-	over := func(t limits.Time) func() {
-		if x.zero() {
-			return func() { x.cancel(t.RunOver()) }
-		}
-		return func() { x.cancel(t.Over(task.Timeout)) }
-	}
-	var clocks []*limits.Clock
-	if x.zero() { // its context ends with the whole run
-		x.latest = x.parent.latest
-	} else {
-		var whole limits.Time
-		if x.limit, whole = x.parent.allowance(x.limit, start); whole.For > 0 {
-			x.latest = start.Add(whole.For)
-			clocks = append(clocks, limits.NewClock(whole.For, over(whole)))
-		}
-	}
-	x.job.Allowed = x.limit.For
-	x.clock = limits.NewClock(x.limit.For, over(x.limit))
-	clocks = append(clocks, x.clock)
-	var up *limits.Blocked
+// startClocks starts the clocks that limit the run time of the job.
+func (x *execution) startClocks(now time.Time) {
+	var up *limits.Timing
 	if p := x.parent.exec; p != nil {
-		up = p.blocked
+		up = p.time
 	}
-	x.blocked = limits.NewBlocked(x.clock, up)
-	for _, c := range clocks {
-		c.Resume()
-	}
-	x.setDeadline(start)
-	return func() {
-		for _, c := range append(clocks, x.idle) {
-			c.End()
-		}
-	}
+	x.job.Allowed = x.time.Start(now, up, x.parent.latest, x.s.cfg.Limits.TimeoutBy)
+	x.setDeadline(now)
 }
 
 // setDeadline sets the deadline of the job: the time at which its run clock runs out if it is not
 // paused before. Without a limit, setDeadline does nothing.
 func (x *execution) setDeadline(now time.Time) {
-	if left, bounded := x.clock.Left(); bounded {
+	if left, bounded := x.time.Left(); bounded {
 		x.job.Deadline = now.Add(left)
 	}
 }
 
-// sign fills in which job r belongs to: its task, its agent and its ids.
-func (x *execution) sign(r *task.Result) {
-	job := &x.job
-	r.Task, r.Agent, r.ID = job.Brief(), job.Agent, job.ID
-	r.ExecutionID, r.ParentExecutionID, r.BatchID = job.ExecutionID, job.Parent, job.BatchID
-}
-
 // settle sets the status and the error of r to the reason why ctx was cancelled, see [attempts.Settle].
-func (x *execution) settle(ctx context.Context, r *task.Result) { attempts.Settle(ctx, r, x.idleOut) }
+func (x *execution) settle(ctx context.Context, r *task.Result) {
+	attempts.Settle(ctx, r, x.time.IdleOut)
+}

@@ -32,9 +32,7 @@ func (x *execution) claim() error {
 // recorded, because recording may be slow. What depends on r alone, such as halting a batch, is
 // decided before the slot becomes free.
 func (x *execution) finish(r task.Result) {
-	if why := x.limitReached(); why != "" && r.Success { // what could be done without it is there
-		r.End(task.Limit, why)
-	}
+	x.limit(&r)
 	x.owner.ended(&r)
 	rec := x.s.cfg.Record
 	if rec == nil {
@@ -59,6 +57,13 @@ func (x *execution) finish(r task.Result) {
 	x.owner.file(r, err)
 }
 
+// limit ends a job that a limit kept from doing all. What could be done without it is there.
+func (x *execution) limit(r *task.Result) {
+	if why := x.limitReached(); why != "" && r.Success {
+		r.End(task.Limit, why)
+	}
+}
+
 // limitReached returns the limit that kept the agent from starting a child, or "" if none did. For
 // job zero it returns a limit that any agent of the tree has reached.
 func (x *execution) limitReached() string {
@@ -71,7 +76,7 @@ func (x *execution) limitReached() string {
 	return ""
 }
 
-// ended implements owner: it counts the result of a task that ran, and halts the batch if that is due.
+// ended counts the result of a task that ran, and halts the batch if that is due.
 func (b *batch) ended(res *task.Result) {
 	if res.Hindered {
 		return // it says nothing about the tasks
@@ -88,6 +93,8 @@ func (b *batch) ended(res *task.Result) {
 // nil, the result could not be recorded and no further task starts. The same holds if the machine
 // has hindered the task for too long. If a result cannot be delivered, the batch is cancelled.
 func (b *batch) end(index int, res task.Result, broken error) {
+	b.expected.End(index) // it may have been skipped
+	b.freed(b.agenda.End(index, res))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	res.Index = index

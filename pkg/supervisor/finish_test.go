@@ -101,7 +101,7 @@ func TestRecord(t *testing.T) {
 		sc, _ = recorded(task.Limits{MaxParallel: 1}, spawned)
 		spawn(t, sc, "sleep 1s", "sleep 1s")
 		<-time.After(time.Millisecond)
-		sc.endBackground()
+		sc.background.End(task.ErrAbandoned)
 		assert.Equal(t, []string{"claim x1", "finish x1 cancelled"}, spawned.lines, "the second one was never started")
 	})
 }

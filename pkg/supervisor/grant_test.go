@@ -9,6 +9,7 @@ import (
 
 	"qq/pkg/agents"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // asking is a child that has each of lists done, one after the other.
@@ -93,4 +94,31 @@ func TestPartsAreBounded(t *testing.T) {
 		assert.Equal(t, "explorer has had 5000 parts of texts summarised, which is the most", r.Err())
 	}
 	assert.True(t, asking(h, "explorer", task.Task{}, two)[1].Success)
+}
+
+// A repair that a person refuses is none. One too many is refused before anybody is asked.
+func TestRefusedRepairsDoNotCount(t *testing.T) {
+	ask := &approver{asks: tool.Medium}
+	h := newHarness(func(c *Config) {
+		all := everybody()
+		all["mender"] = agents.Agent{Name: "mender", Tools: []string{"run_parallel_tasks"}, MaxRepairs: 1}
+		all["tester"] = agents.Agent{Name: "tester", Tools: []string{"run_pty_cmd"}}
+		c.Agents, c.Approve = all, ask
+	})
+	asked := 0
+	ask.during = func() {
+		asked++
+		ask.says = tool.Decision{Allowed: asked != 3, Reason: "the user said no"}
+	}
+	var calls [][]task.Task
+	for _, agent := range []string{"coder", "tester", "coder", "tester", "coder", "tester", "coder"} {
+		calls = append(calls, []task.Task{{Text: "x", Agent: agent}})
+	}
+	var got []task.Status
+	for _, r := range asking(h, "mender", task.Task{}, calls...) {
+		got = append(got, r.Status)
+	}
+	assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Refused, task.Completed, task.Completed,
+		task.Completed, task.Limit}, got)
+	assert.Equal(t, 6, asked, "about all calls but the last one")
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +14,9 @@ import (
 	"qq/pkg/llm"
 	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/changes"
+	"qq/pkg/supervisor/family"
 	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/needs"
 	"qq/pkg/supervisor/tally"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -36,16 +37,15 @@ type handle struct {
 	// latest is when all children of this agent must have ended, even if their clocks were paused:
 	// the deadline of the run is fixed. Zero means that there is none.
 	latest     time.Time
-	background background
+	background family.Family
 	effects    atomic.Bool   // a descendant had side effects
 	gone       atomic.Bool   // the attempt has ended
 	changed    changes.Files // by the agent or its descendants
 	tally      tally.Tally   // of the tasks that it hands on and waits for
 	phases     event.Phases  // what it does, for those who watch it
 	parts      ceiling.Parts // of documents that were summarized for it
+	repairs    ceiling.Repairs
 }
-
-var _ Parent = (*handle)(nil)
 
 // parallelTool is the tool whose calls are batches of their own in events.
 const parallelTool = "run_parallel_tasks"
@@ -53,7 +53,7 @@ const parallelTool = "run_parallel_tasks"
 // newHandle returns a handle for the next attempt of x, whose agent is a. The caller must close it.
 func (x *execution) newHandle(a agents.Agent) *handle {
 	h := &handle{
-		s: x.s, exec: x, agent: a, job: x.job, chain: []string{a.Name}, latest: x.latest,
+		s: x.s, exec: x, agent: a, job: x.job, chain: []string{a.Name}, latest: x.time.Latest(),
 		inbox: x.mail.Open(), phases: event.Phases{Stream: x.s.cfg.Events, Job: x.job},
 	}
 	if p := h.parent(); p != nil {
@@ -65,9 +65,29 @@ func (x *execution) newHandle(a agents.Agent) *handle {
 // close ends the background children whose results were not collected. Calls of the agent are
 // refused from now on.
 func (h *handle) close() {
-	h.endBackground()
+	h.background.End(task.ErrAbandoned)
 	h.gone.Store(true)
 	h.phases.End()
+}
+
+// Settle runs f, which finds out what the agent and its descendants changed, and may wait for other jobs. All of them
+// have ended then, and r, the result of the agent, says whether a limit was in their way. changed is what they said,
+// and is forgotten. Other jobs can use the slot, and the clocks pause. A launcher calls it at its end.
+func (h *handle) Settle(r *task.Result, f func(changed []string)) {
+	h.background.End(task.ErrAbandoned)
+	h.exec.limit(r)
+	h.exec.loan.Lend()
+	defer h.exec.loan.Retake() // other attempts may follow
+	h.queue(func() { f(h.changed.Take()) })
+}
+
+// Await runs wait, in which the agent that Settle is called for waits until it may join its changes. Other jobs can use
+// its lease.
+func (h *handle) Await(wait func()) {
+	h.s.jobs.Ready(h.job.ExecutionID)
+	h.exec.lease.Lend()
+	defer h.exec.lease.Resume(h.exec.ctx) // fails only when the agent is being ended
+	wait()
 }
 
 // parent returns the handle of the agent that started this one. It is nil for job zero and for a
@@ -83,26 +103,43 @@ func (h *handle) parent() *handle {
 // the others. The results are in the order of tasks.
 func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	results := make([]task.Result, len(tasks))
+	granted := make([]task.Task, len(tasks))
+	for i, t := range tasks {
+		var refused *task.Result
+		if granted[i], refused = h.grant(ctx, t); refused != nil {
+			results[i] = *refused
+		}
+	}
+	needs.Deprive(granted, results)
 	var allowed []task.Task
 	var at []int
-	for i, t := range tasks {
-		granted, refused := h.grant(ctx, t)
-		if refused != nil {
-			results[i] = *refused
-			results[i].Index = i
-			continue
+	for i, t := range granted {
+		if results[i].Index = i; results[i].Status == "" {
+			allowed, at = append(allowed, t), append(at, i)
 		}
-		allowed, at = append(allowed, granted), append(at, i)
 	}
 	if len(allowed) == 0 {
 		return results // without lending and taking back a slot
 	}
-	if d := h.decide(ctx, h.s.agents.Intent(allowed)); !d.Allowed {
+	refuse := func(err error) []task.Result {
 		for k, t := range allowed {
-			results[at[k]] = t.Fail(&task.Error{Status: task.Refused, Problem: d.Reason, Hint: d.Hint})
+			results[at[k]] = t.Fail(err)
 			results[at[k]].Index = at[k]
 		}
 		return results
+	}
+	planned, err := h.plan(allowed)
+	if err == nil {
+		err = h.repairs.Check(h.agent, h.s.agents, allowed)
+	}
+	if err != nil {
+		return refuse(err) // and nobody is asked
+	}
+	if d := h.decide(ctx, h.s.agents.Intent(allowed)); !d.Allowed {
+		return refuse(&task.Error{Status: task.Refused, Problem: d.Reason, Hint: d.Hint})
+	}
+	if err = h.repairs.Take(h.agent, h.s.agents, allowed); err != nil {
+		return refuse(err) // of several calls at once
 	}
 	h.dispatched(allowed...)
 	group, end := "", func([]task.Result) {}
@@ -110,7 +147,7 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 		group = h.s.cfg.NewID()
 		end = h.s.cfg.Events.Group(h.job, group, call.ID, len(tasks))
 	}
-	for k, r := range h.delegate(ctx, allowed, group) {
+	for k, r := range h.delegate(ctx, allowed, planned, group) {
 		r.Index = at[k]
 		results[at[k]] = r
 	}
@@ -144,11 +181,10 @@ func (h *handle) Keeps() bool { return h.s.cfg.Gate.Ready(h.job.Task) > 0 }
 // First returns a permit for the first request of the agent if one is free now, and nil otherwise.
 // A launcher can pass the permit to the process of the agent, which then need not ask for one.
 func (h *handle) First() llm.Permit {
-	if h.s.cfg.Gate == nil {
-		return nil
-	}
-	if p := h.s.cfg.Gate.First(h.job.Task, h); p != nil {
-		return h.sending(p)
+	if h.s.cfg.Gate != nil {
+		if p := h.s.cfg.Gate.First(h.job.Task, h); p != nil {
+			return h.sending(p)
+		}
 	}
 	return nil
 }
@@ -187,7 +223,7 @@ func (freePermit) Leave(llm.Report)      {}
 // Behind implements [Waiter]. It does not count the last d as run time of the agent, because a
 // request of the agent waited behind others at the server.
 func (h *handle) Behind(d time.Duration) {
-	h.giveBack(d)
+	h.exec.time.GiveBack(d)
 	h.Active()
 }
 
@@ -270,6 +306,10 @@ func (h *handle) Send(_ context.Context, to, text string) error {
 // this child.
 func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	granted, refused := h.grant(ctx, t)
+	if len(t.Needs) > 0 {
+		return task.Child{}, task.Hinted("wait for those first, or give all to run_parallel_tasks",
+			"a child in the background cannot need other tasks")
+	}
 	if refused != nil && refused.Status == task.Refused {
 		return task.Child{}, &tool.RefusedError{Tool: "spawn_agent", Reason: refused.Err()}
 	}
@@ -294,9 +334,8 @@ func (h *handle) conclude(r *task.Result) {
 	if unread := len(h.inbox); unread > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d messages to it were not read", unread))
 	}
-	if strays := changes.Outside(h.job.Targets, r.ChangedFiles); len(strays) > 0 {
-		r.Warnings = append(r.Warnings, "files were changed outside of the targets: "+strings.Join(strays, ", "))
-	}
+	unsaid := h.exec.lease.Unnamed(r.Unsaid, cmp.Or(h.job.Dir, h.job.WorkingDir), h.s.cfg.Paths)
+	r.Warnings = append(r.Warnings, changes.Warnings(h.job.Targets, r.ChangedFiles, unsaid)...)
 	r.Effects = r.Effects || h.effects.Load()
 	changes.Relocate(h.exec.parent.job.WorkingDir, h.job.WorkingDir, r.ChangedFiles)
 	if p := h.parent(); p != nil {
@@ -304,34 +343,27 @@ func (h *handle) conclude(r *task.Result) {
 	}
 }
 
-// pause runs f, in which the agent waits for its children, with its slot lent. The idle clock pauses for
-// the whole time. The run clock pauses while a child queues (see [limits.Blocked]), that of job zero
-// for the whole time: nobody waits for it, and its children have limits of their own.
+// pause runs f, in which the agent waits for its children (see [limits.Timing.Wait]), with its slot and its lease
+// lent.
 func (h *handle) pause(ctx context.Context, f func()) {
 	x := h.exec
 	if x == nil {
 		f()
 		return
 	}
-	x.idle.Pause()
-	defer x.idle.Resume()
-	wait := x.blocked.Wait
-	if x.zero() {
-		wait = x.blocked.Queue
-	}
-	wait(func() { h.lend(ctx, f) })
+	x.time.Wait(func() { h.lend(ctx, f) })
 }
 
-// lend runs f. Until f returns, other jobs may use the slot of the agent; then lend waits for a slot
+// lend runs f. Until f returns, other jobs may use the slot and the lease of the agent; then lend waits for both
 // again.
 func (h *handle) lend(ctx context.Context, f func()) {
 	if h.exec == nil {
 		f()
 		return
 	}
-	h.exec.loan.Lend()
+	h.exec.lend()
+	defer h.exec.resume(ctx) // fails only when the agent is being ended
 	f()
-	_ = h.exec.loan.Resume(ctx, h.job.Depth) // fails only when the agent is being ended
 }
 
 // queue runs f, in which the agent waits for something other than its children, such as a permit or a person.
@@ -342,45 +374,12 @@ func (h *handle) queue(f func()) {
 		f()
 		return
 	}
-	h.exec.idle.Pause()
-	defer h.exec.idle.Resume()
-	h.exec.blocked.Queue(f)
-}
-
-// giveBack takes the last d off the run clock of the agent and of each ancestor that waits for it,
-// because the agent spent that time waiting for others. The same time is taken off a clock only
-// once.
-func (h *handle) giveBack(d time.Duration) {
-	x := h.exec
-	if x == nil {
-		return
-	}
-	d = x.clock.GiveBack(d)
-	for x = x.parent.exec; x != nil && x.blocked.Waiting(); x = x.parent.exec {
-		d = x.clock.GiveBack(d)
-	}
+	h.exec.time.Queue(f)
 }
 
 // Active implements [Admission]. It resets the idle clocks of the agent and of all its ancestors.
 func (h *handle) Active() {
-	for x := h.exec; x != nil; x = x.parent.exec {
-		x.idle.Reset()
-	}
-}
-
-// allowance returns the limit of the run clock of a child that starts now: run, or less. whole is the
-// time after which the child must have ended even if its clock was paused. Both leave the parent a
-// margin before its own end.
-func (h *handle) allowance(run limits.Time, now time.Time) (clock, whole limits.Time) {
-	if h.exec != nil && !h.isZero() {
-		if left, bounded := h.exec.clock.Left(); bounded {
-			run = run.Lower(h.exec.limit.Share(left))
-		}
-	}
-	if !h.latest.IsZero() {
-		whole = h.s.cfg.Limits.TimeoutBy.Limit(0, 0, "").Share(h.latest.Sub(now))
-	}
-	return run.Lower(whole), whole
+	h.exec.time.Active()
 }
 
 // newJob returns a job for t with a new id, as a child of the agent of h. ctx is that of the call
@@ -388,7 +387,7 @@ func (h *handle) allowance(run limits.Time, now time.Time) (clock, whole limits.
 func (h *handle) newJob(ctx context.Context, t task.Task) task.Job {
 	return task.Job{
 		Task: t, ExecutionID: h.s.cfg.NewID(), Parent: h.job.ExecutionID, Depth: h.job.Depth + 1,
-		Call: tool.CallOf(ctx).ID,
+		Call: tool.CallOf(ctx).ID, Queued: time.Now(),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor/order"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -116,7 +117,7 @@ func TestApproveKnowsWhoAsks(t *testing.T) {
 	assert.Equal(t, "the child is gone", gone.Approve(t.Context(), q.Intent).Reason)
 
 	ask.asked = nil
-	b := Batch{ID: "b", Results: &gathered{}, Tasks: Tasks(task.Task{Text: "other"},
+	b := Batch{ID: "b", Results: &order.Gathered{}, Tasks: Tasks(task.Task{Text: "other"},
 		task.Task{Text: "lead", Agent: "coder", File: "a.md"}, task.Task{Text: "deep", Agent: "worker"})}
 	require.NoError(t, h.Batch(t.Context(), b))
 	require.Len(t, ask.asked, 2)
@@ -441,4 +442,39 @@ func TestEventsAreSigned(t *testing.T) {
 		}
 	}
 	t.Fatal("no event")
+}
+
+// A launcher that completes a job knows whether a limit was in its way: it joins what a completed one has changed.
+func TestSettleKnowsTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(func(cfg *Config) { cfg.Limits.MaxChildren = 1 })
+		var told task.Status
+		s.does["lead"] = func(ctx context.Context, job task.Job, p Parent) task.Result {
+			p.Delegate(ctx, []task.Task{reader("one"), reader("two")})
+			r := job.Ended(task.Completed, "")
+			p.(*handle).Settle(&r, func([]string) { told = r.Status })
+			return r
+		}
+		all := &order.Gathered{}
+		require.NoError(t, s.Batch(t.Context(), Batch{Results: all, Tasks: Tasks(reader("lead"))}))
+		assert.Equal(t, task.Limit, told)
+		assert.Equal(t, task.Limit, all.List[0].Status)
+	})
+}
+
+// An agent whose wait panics has its slot and its lease again, and so gives both back when it ends.
+func TestLendPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(nil)
+		s.does["lead"] = func(ctx context.Context, job task.Job, p Parent) task.Result {
+			h := p.(*handle)
+			assert.Panics(t, func() { h.lend(ctx, func() { panic("as told") }) })
+			assert.True(t, h.exec.loan.Held())
+			assert.True(t, h.exec.lease.Granted())
+			assert.Panics(t, func() { h.Await(func() { panic("as told") }) })
+			assert.True(t, h.exec.lease.Granted())
+			return job.Ended(task.Completed, "")
+		}
+		s.Delegate(t.Context(), agents.Agent{}, []task.Task{writer("lead")})
+	})
 }

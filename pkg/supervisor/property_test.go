@@ -36,8 +36,8 @@ type node struct {
 	timeout       float64
 }
 
-// plan is a random tree of tasks and what happens to it.
-type plan struct {
+// drawn is a random tree of tasks and what happens to it.
+type drawn struct {
 	nodes   []node
 	roots   []int
 	limits  task.Limits
@@ -53,7 +53,7 @@ type plan struct {
 }
 
 // calm reports whether nothing but its own end can end a task.
-func (p *plan) calm() bool {
+func (p *drawn) calm() bool {
 	return p.halt == halt.Policy{} && p.stop+p.cancel+p.pick+p.limits.ChildTimeout+p.limits.IdleTimeout == 0 &&
 		p.deliver == 0 &&
 		(p.record == "" || p.record == "good") &&
@@ -62,19 +62,19 @@ func (p *plan) calm() bool {
 
 // busy reports whether, on top of that, nobody waits for anything but a slot,
 // and all tasks are launched exactly once.
-func (p *plan) busy() bool {
+func (p *drawn) busy() bool {
 	return p.calm() && p.slow == 0 &&
 		!slices.ContainsFunc(p.nodes, func(n node) bool { return n.deaths > 0 || n.answer != "" })
 }
 
-func drawPlan(t *rapid.T) *plan {
+func drawPlan(t *rapid.T) *drawn {
 	sometimes := func(name string, most int) time.Duration {
 		if rapid.IntRange(0, 3).Draw(t, name+"?") > 0 {
 			return 0
 		}
 		return time.Duration(rapid.IntRange(1, most).Draw(t, name)) * time.Second / 2
 	}
-	p := &plan{
+	p := &drawn{
 		limits: task.Limits{
 			MaxParallel: rapid.IntRange(1, 4).Draw(t, "cap"), MaxDepth: rapid.IntRange(1, 6).Draw(t, "depth"),
 			MaxChildren:  rapid.SampledFrom([]int{3, 1000, 1000}).Draw(t, "children"),
@@ -101,7 +101,7 @@ func drawPlan(t *rapid.T) *plan {
 
 // drawGroup adds up to most nodes with levels below them, and returns their
 // numbers.
-func (p *plan) drawGroup(t *rapid.T, levels, most int) (group []int) {
+func (p *drawn) drawGroup(t *rapid.T, levels, most int) (group []int) {
 	half := func(name string) time.Duration {
 		return time.Duration(rapid.IntRange(0, 4).Draw(t, name)) * time.Second / 2
 	}
@@ -133,7 +133,7 @@ func (p *plan) drawGroup(t *rapid.T, levels, most int) (group []int) {
 	return group
 }
 
-func (p *plan) tasks(group []int) (tasks []task.Task) {
+func (p *drawn) tasks(group []int) (tasks []task.Task) {
 	for _, i := range group {
 		tasks = append(tasks, task.Task{Text: strconv.Itoa(i), ID: strconv.Itoa(i), Timeout: p.nodes[i].timeout,
 			Idempotent: p.nodes[i].idempotent})
@@ -143,7 +143,7 @@ func (p *plan) tasks(group []int) (tasks []task.Task) {
 
 // play carries a plan out, as Launcher, and writes down what it sees.
 type play struct {
-	*plan
+	*drawn
 	mu       sync.Mutex
 	launched map[int]int
 	attempts map[string]int // by execution
@@ -437,7 +437,7 @@ func TestAnyTree(t *testing.T) {
 
 func anyTree(t *testing.T, rt *rapid.T) {
 	p := &play{
-		plan: drawPlan(rt), launched: map[int]int{}, started: map[string]int{}, ended: map[string]int{},
+		drawn: drawPlan(rt), launched: map[int]int{}, started: map[string]int{}, ended: map[string]int{},
 		attempts: map[string]int{}, claimed: map[string]int{}, finished: map[string]int{}, records: map[string]int{},
 	}
 	synctest.Test(t, func(t *testing.T) { p.perform(t.Context()) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,13 +168,18 @@ func (g lateGate) Ready(t task.Task) time.Duration {
 func TestTasksAreNotBurned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := error(&llm.Error{Kind: llm.Quota, Problem: "no more"})
-		var used error
+		var used atomic.Pointer[error]
 		h := newHarness(func(c *Config) {
 			c.Limits.MaxParallel, c.Limits.Retries = 1, 5
-			c.Gate = gate(func(task.Task) error { return used })
+			c.Gate = gate(func(task.Task) error {
+				if err := used.Load(); err != nil {
+					return *err
+				}
+				return nil
+			})
 		})
 		h.launcher.does["first"] = func(_ context.Context, job task.Job, _ Parent) task.Result {
-			used = over
+			used.Store(&over)
 			return job.Fail(over)
 		}
 		h.launcher.does["broken"] = func(_ context.Context, job task.Job, _ Parent) task.Result {

@@ -16,13 +16,16 @@
 //
 // Flow: a task comes from a batch, from an agent that delegates, or it is that of job
 // zero. What an agent delegates is first checked against its ceiling. A task then waits
-// for a slot, is claimed in the record, and is launched. When its process dies it is
+// for its lease and a slot, is claimed in the record, and is launched. When its process dies it is
 // launched again, unless it has had side effects. At its end the slot becomes free, and
 // the result is recorded, announced as an event, and delivered.
 //
+// A lease says which paths a job may touch (package lease). Jobs whose leases conflict do not run at once, wherever in
+// the tree they are. A job lends its lease where it lends its slot, and gives it back when its process is gone.
+//
 // A job has two clocks. The run clock counts from the first start to the end of the last
-// attempt. It pauses while the job waits for the model server, for a person, or for a slot to
-// start again; the run clocks of its ancestors that wait for it pause too. That of job zero
+// attempt. It pauses while the job waits for the model server, for a person, or for its lease or a slot to
+// go on; the run clocks of its ancestors that wait for it pause too. That of job zero
 // also pauses while the job waits for its children. Time that a request spent
 // in the queue of the server is given back to each of these clocks, once. The idle clock
 // resets with each sign of activity of the job or its descendants, and pauses while the
@@ -49,10 +52,13 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor/access"
 	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/order"
 	"qq/pkg/supervisor/tally"
+	"qq/pkg/supervisor/targets"
 	"qq/pkg/task"
 )
 
@@ -78,17 +84,6 @@ type Staged interface {
 	Discard()
 }
 
-// Log is a log of children that people read. Its ids are short ones: see [task.ShortID].
-type Log interface {
-	// Spawned says that a child has started.
-	Spawned(id, agent string, depth int, task string)
-	tally.Logger
-	// Completed says that a child has ended.
-	Completed(id string, success bool, exit int)
-	// Failed says why a child has failed, or that its result could not be recorded.
-	Failed(id, msg string)
-}
-
 // Config is what a Supervisor needs. Launcher, Agents and the limits have no default.
 type Config struct {
 	Limits Limits
@@ -103,9 +98,13 @@ type Config struct {
 	Models   ceiling.Models  // what those may use; nil means any
 	Gate     Gate            // nil lets every request pass
 	Approve  Approvals       // nil allows every call
+	Plan     access.Mode     // which jobs are held apart that may touch the same paths
+	Paths    Paths           // finds these paths; nil holds no jobs apart
+	Copies   bool            // a job that can write, of a parent in no copy, works in a copy of the files
+	Denied   []string        // tools that no agent may use
 	Record   Recorder        // nil keeps nothing
 	Events   *event.Stream   // nil drops events
-	Log      Log             // nil writes none
+	Log      tally.Log       // nil writes none
 	Notes    limits.Notes    // nil tells nobody
 	// FaultWait is how long a fault of the machine may last ([task.MachineFault]) before jobs end
 	// because of it; 0 means that they end at once.
@@ -113,15 +112,16 @@ type Config struct {
 	NewID     func() string // makes execution ids; nil is [task.NewID]
 }
 
+// Paths makes targets of what tasks say that they will touch. Several goroutines may use it at once.
+type Paths interface {
+	// Targets returns the real paths for the paths and globs of a task that works in dir, the folder of the task.
+	Targets(dir string, texts []string) []targets.Target
+}
+
 // Limits are the limits of a run. Apart from job zero, a job starts only at a depth below MaxDepth.
 // With MaxChildren 0 agents can start no children. MaxParallel is at least 1. The supervisor does
 // not enforce MaxOutput and MaxTokens.
-type Limits struct {
-	task.Limits
-	// TimeoutBy and IdleBy say who set ChildTimeout and IdleTimeout. [limits.Source.Limit] has the
-	// rule that decides between these and the definition of an agent.
-	TimeoutBy, IdleBy limits.Source
-}
+type Limits = limits.Limits
 
 // Supervisor runs the jobs of one tree.
 type Supervisor struct {
@@ -133,6 +133,7 @@ type Supervisor struct {
 	finishing chan struct{} // holds one for each result on its way to the record
 	machine   *limits.Machine
 	agents    *ceiling.Agents
+	leases    *access.Tree // nil if no jobs are held apart
 
 	jobs jobs.Table // all that have not ended
 }
@@ -144,13 +145,17 @@ func New(cfg Config) *Supervisor {
 		cfg.NewID = task.NewID
 	}
 	slots := limits.NewSlots(cfg.Limits.MaxParallel)
-	return &Supervisor{
+	s := &Supervisor{
 		cfg: cfg, slots: slots, budget: limits.NewBudget(cfg.Limits.Limits),
 		machine:   limits.NewMachine(slots, cfg.FaultWait, cfg.Notes),
 		lead:      min(cfg.Limits.MaxParallel, 2*runtime.NumCPU()),
 		agents:    &ceiling.Agents{Registry: cfg.Agents},
 		finishing: make(chan struct{}, maxFinishing),
 	}
+	if cfg.Paths != nil && cfg.Plan != access.Off {
+		s.leases = &access.Tree{}
+	}
+	return s
 }
 
 // top returns the handle that starts job zero or the tasks of a batch. It has no agent. What it
@@ -180,11 +185,11 @@ func (s *Supervisor) Check(t task.Task) error {
 // children end before the deadline of ctx. An error says that the job could not be recorded. If the
 // status of the result is empty as well, the job was not started because of this error.
 func (s *Supervisor) Run(ctx context.Context, t task.Task, session string, l Launcher) (task.Result, error) {
-	job := task.Job{Task: t, ExecutionID: s.cfg.ID, Depth: s.cfg.Depth, Session: session}
+	job := task.Job{Task: t, ExecutionID: s.cfg.ID, Depth: s.cfg.Depth, Session: session, Queued: time.Now()}
 	z := &single{launcher: l}
 	x := s.top(ctx).newExecution(ctx, job, z)
 	x.loan = limits.NoSlot()
-	x.run(l, 0)
+	x.run(l)
 	return z.result, z.err
 }
 
@@ -220,27 +225,13 @@ func (o *single) file(r task.Result, err error) {
 // delivered. Each task ends before the deadline of ctx.
 func (s *Supervisor) Batch(ctx context.Context, b Batch) error {
 	s.cfg.Events.Emit(event.Event{Type: event.BatchStart, BatchID: b.ID, Depth: s.cfg.Depth, Count: b.Count})
-	counted := &counting{Results: b.Results}
+	counted := &order.Counting{Results: b.Results}
 	b.Results = counted
 	err := s.top(ctx).batch(ctx, b, false)
 	s.cfg.Events.Emit(event.Event{
-		Type: event.BatchComplete, BatchID: b.ID, Depth: s.cfg.Depth, Count: counted.n, FailedTasks: counted.failed,
+		Type: event.BatchComplete, BatchID: b.ID, Depth: s.cfg.Depth, Count: counted.All, FailedTasks: counted.Failed,
 	})
 	return err
-}
-
-// counting passes the results of a batch on and counts them, for the event at its end.
-type counting struct {
-	Results
-	n, failed int
-}
-
-// Deliver implements [Results].
-func (c *counting) Deliver(r task.Result) error {
-	if c.n++; !r.Success {
-		c.failed++
-	}
-	return c.Results.Deliver(r)
 }
 
 // LimitReached returns the first limit of the whole tree that kept an agent from starting a child,
@@ -254,16 +245,6 @@ func (s *Supervisor) Jobs() []jobs.Job { return s.jobs.List() }
 // Cancel ends the job with that execution id together with its descendants. A job that waits for
 // its slot is not started any more. It returns false if there is no such job.
 func (s *Supervisor) Cancel(executionID string) bool { return s.jobs.Cancel(executionID, ErrCancelled) }
-
-// resolved returns t with the name of its agent spelled as in the definition. If there is no such
-// agent, only the defaults of t are filled in.
-func (s *Supervisor) resolved(t task.Task) task.Task {
-	t = t.Normalized()
-	if a, err := s.Agent(t.Agent); err == nil { // else Check and launch say so
-		t.Agent = a.Name
-	}
-	return t
-}
 
 // Agent returns the definition of the agent with that name, registered or temporary.
 func (s *Supervisor) Agent(name string) (agents.Agent, error) { return s.agents.Agent(name) }

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"qq/pkg/event"
 	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/supervisor/tally"
 	"qq/pkg/task"
 )
 
@@ -10,7 +11,7 @@ import (
 func (x *execution) started() {
 	s, job := x.s, x.job
 	if s.cfg.Log != nil && !x.zero() {
-		s.cfg.Log.Spawned(task.ShortID(job.ExecutionID), job.Agent, job.Depth, job.Text)
+		tally.Started(s.cfg.Log, job)
 	}
 	if s.cfg.Events.Wanted() {
 		s.cfg.Events.Emit(event.Start(job))
@@ -20,14 +21,7 @@ func (x *execution) started() {
 // finished announces the end of a job, after its result was recorded.
 func (x *execution) finished(r task.Result) {
 	if log := x.s.cfg.Log; log != nil && !x.zero() {
-		id := task.ShortID(x.job.ExecutionID)
-		log.Completed(id, r.Success, r.ExitCode)
-		if !r.Success {
-			log.Failed(id, string(r.Status)+": "+r.Err())
-		}
-		if r.Unrecorded {
-			log.Failed(id, event.NotRecorded)
-		}
+		tally.Ended(log, x.job, r, event.NotRecorded)
 	}
 	x.announce(r)
 }
@@ -48,12 +42,7 @@ func (h *handle) Emit(e event.Event) {
 	default:
 		h.tally.Announce(false, 0, nil)
 	}
-	a := event.About(h.job, e.Type)
-	e.ExecutionID, e.ParentExecutionID, e.BatchID = a.ExecutionID, a.ParentExecutionID, a.BatchID
-	if e.Agent, e.Depth = a.Agent, a.Depth; e.Type == event.SubAgentProgress {
-		e.CallID = a.CallID // of its parent; that of a tool is its own
-	}
-	h.phases.Emit(e)
+	h.phases.Emit(e.By(h.job))
 }
 
 // dispatched writes a line to the log if tasks run in parallel, with each other or with more that the

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 
 	"qq/pkg/spelling"
 )
@@ -91,9 +92,17 @@ func (t *Task) set(key string, value json.RawMessage) error {
 	case "idempotent":
 		dst, want = &t.Idempotent, "true or false"
 	case "targets":
-		dst, want = &t.Targets, "a list of texts"
-	case "needs", "priority":
-		return fmt.Errorf("%q is not supported by this version", key)
+		dst, want = (*texts)(&t.Targets), "a text or a list of texts"
+	case "needs":
+		dst, want = (*texts)(&t.Needs), "an id or a list of ids"
+	case "priority":
+		dst, want = &t.Priority, "a whole number"
+	case "role":
+		dst = &t.Role
+	case "check":
+		dst = &t.Check
+	case "check_asked":
+		dst, want = &t.CheckAsked, "true or false"
 	default:
 		return unknownKey(key)
 	}
@@ -173,7 +182,65 @@ func kind(data []byte) byte {
 // Keys returns the keys that a task in JSON may have.
 func Keys() []string {
 	return []string{"task", "agent", "id", "context", "timeout", "model", "read_only", "schema", "working_dir",
-		"targets", "require_file_references", "idempotent"}
+		"targets", "needs", "priority", "role", "check", "check_asked", "require_file_references", "idempotent"}
+}
+
+// texts are a list of texts, or one text that lists them: see [Listed]. Models and tables write both.
+type texts []string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *texts) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) != nil {
+		return json.Unmarshal(data, (*[]string)(t))
+	}
+	if *t = Listed(one); len(*t) == 0 {
+		*t = texts{""} // which is a mistake, and not the same as none
+	}
+	return nil
+}
+
+// Listed returns the items that a text lists: a JSON array, or items separated by commas, semicolons or line ends. What
+// stands in the braces of a glob does not separate.
+func Listed(text string) []string {
+	var items []string
+	if kind([]byte(text)) == '[' && json.Unmarshal([]byte(text), &items) == nil {
+		return trimmed(items)
+	}
+	depth, start := 0, 0
+	for i, c := range text {
+		switch c {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		case ',', ';', '\n':
+			if depth <= 0 && !(c == ';' && endsEntity(text[start:i])) {
+				items, start = append(items, text[start:i]), i+1
+			}
+		}
+	}
+	return trimmed(append(items, text[start:]))
+}
+
+// endsEntity reports whether a semicolon after s ends what stands for a character in HTML, as in &amp; - which models
+// write by mistake, and which stays as it is.
+func endsEntity(s string) bool {
+	name := s[strings.LastIndexByte(s, '&')+1:]
+	return len(name) > 0 && len(name) < len(s) && !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '#' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
+
+// trimmed returns items without surrounding white space and without empty items.
+func trimmed(items []string) []string {
+	kept := []string{}
+	for _, s := range items {
+		if s = strings.TrimSpace(s); s != "" {
+			kept = append(kept, s)
+		}
+	}
+	return kept
 }
 
 func unknownKey(key string) error {

@@ -136,3 +136,20 @@ func Explain(err error) (problem, hint string) {
 	problem, hint, _ = strings.Cut(err.Error(), hintMark)
 	return problem, hint
 }
+
+// Mistake is an error of the person or the model that wrote the tasks of a batch.
+type Mistake struct {
+	Index int // of the task
+	Err   error
+}
+
+// Error implements error.
+func (m *Mistake) Error() string { return m.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (m *Mistake) Unwrap() error { return m.Err }
+
+// Wrong returns the Mistake that is in the task at index i.
+func Wrong(i int, hint, format string, args ...any) error {
+	return &Mistake{i, &Error{Status: Misused, Problem: fmt.Sprintf(format, args...), Hint: hint}}
+}

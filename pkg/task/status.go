@@ -33,6 +33,10 @@ const (
 	// UnknownOutcome means that the child died after it may have had side effects, so the task is
 	// not repeated.
 	UnknownOutcome Status = "unknown_outcome"
+
+	Skipped     Status = "skipped"      // a task that it needs was not completed
+	CheckFailed Status = "check_failed" // its check did not succeed
+	Conflict    Status = "conflict"     // its changes could not be joined with those of others
 )
 
 // ExitCode returns the exit code of a qq process that ran one task, if that task ended with s.
@@ -66,11 +70,11 @@ func Signalled(code int) Status {
 }
 
 // Conclusive reports whether a task with the status s has ended with an outcome of its own. It
-// returns false if the task has not ended, and for [Cancelled], [Interrupted], [Terminated], [Limit]
-// and [Unavailable], where the cause lies outside of the task.
+// returns false if the task has not ended, and for [Cancelled], [Interrupted], [Terminated], [Limit],
+// [Unavailable] and [Skipped], where the cause lies outside of the task.
 func (s Status) Conclusive() bool {
 	switch s {
-	case Cancelled, Interrupted, Terminated, Limit, Unavailable:
+	case Cancelled, Interrupted, Terminated, Limit, Unavailable, Skipped:
 		return false
 	}
 	return s.Final()
@@ -82,6 +86,7 @@ var (
 	ended = []Status{
 		Completed, Failed, Timeout, Idle, Cancelled, Refused, Interrupted, Terminated, TurnLimit, Empty, Broken,
 		NoResult, Killed, OutOfMemory, Unavailable, Limit, Misused, UnknownOutcome,
+		Skipped, CheckFailed, Conflict,
 	}
 )
 

@@ -5,17 +5,18 @@ package task
 // represent.
 type Stored struct {
 	Result
-	Effects    bool   `json:"effects,omitempty"`
-	Unrecorded bool   `json:"unrecorded,omitempty"`
-	Hindered   bool   `json:"hindered,omitempty"`
-	Fallback   int    `json:"fallback,omitempty"`
-	Reads      []Read `json:"reads"` // nil means not known; empty means that nothing was read
+	Effects    bool     `json:"effects,omitempty"`
+	Unrecorded bool     `json:"unrecorded,omitempty"`
+	Hindered   bool     `json:"hindered,omitempty"`
+	Fallback   int      `json:"fallback,omitempty"`
+	Unsaid     []string `json:"unsaid,omitempty"`
+	Reads      []Read   `json:"reads"` // nil means not known; empty means that nothing was read
 }
 
 // Store returns r in the form in which it is stored, without its output.
 func Store(r Result) Stored {
 	s := Stored{Result: r, Effects: r.Effects, Unrecorded: r.Unrecorded, Hindered: r.Hindered, Reads: r.Reads}
-	s.Fallback = r.Fallback
+	s.Fallback, s.Unsaid = r.Fallback, r.Unsaid
 	s.Output = ""
 	return s
 }
@@ -24,6 +25,6 @@ func Store(r Result) Stored {
 func (s Stored) Restored(output string) Result {
 	r := s.Result
 	r.Output, r.Effects, r.Unrecorded, r.Reads = output, s.Effects, s.Unrecorded, s.Reads
-	r.Hindered, r.Fallback = s.Hindered, s.Fallback
+	r.Hindered, r.Fallback, r.Unsaid = s.Hindered, s.Fallback, s.Unsaid
 	return r
 }

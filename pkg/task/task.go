@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,9 +27,21 @@ import (
 // DefaultAgent is the name of the agent for a task that names none.
 const DefaultAgent = "default"
 
+// roles are those of agents, see package agents.
+var roles = []string{"", "information-gathering", "content-modification"}
+
+// maxPriority bounds the priority of a task, in both directions.
+const maxPriority = 1000
+
 // MaxText is the longest text of a task, in bytes. Longer documents are passed as files or as
 // context, not as the text of a task.
 const MaxText = 16 << 20
+
+// MaxCheck is the longest check of a task, in bytes.
+const MaxCheck = 64 << 10
+
+// MaxTargets is how many targets a task may have, and MaxTarget the longest one, in bytes, as of a path on Linux.
+const MaxTargets, MaxTarget = 1000, 4096
 
 // Task is one piece of work for one agent.
 type Task struct {
@@ -54,6 +67,21 @@ type Task struct {
 	// Targets are the files, folders and globs that the task will touch, relative
 	// to its working directory.
 	Targets []string `json:"targets,omitempty"`
+	// Needs are the ids of tasks of the same batch that must be completed before this one starts.
+	Needs []string `json:"needs,omitempty"`
+	// Priority orders the tasks that could start: higher ones first. 0 is the usual one.
+	Priority int `json:"priority,omitempty"`
+	// Role says what the task is for, with the roles of agents. Empty means that of its agent.
+	Role string `json:"role,omitempty"`
+	// Check is a command line that must succeed, in the directory of the task, after the agent says that
+	// the task is done. Empty means none.
+	Check string `json:"check,omitempty"`
+	// CheckAsked says that Check needs the approval that a command of the agent needs, because no person gave it:
+	// a model wrote it, or it stands in a file that nobody trusts. The root sets it, and qq plan writes it into a plan.
+	CheckAsked bool `json:"check_asked,omitempty"`
+	// RequireChange says that the task is not completed if nothing was changed. Only qq itself sets it, for a task
+	// that may change something.
+	RequireChange bool `json:"require_change,omitempty"`
 	// RequireFileReferences says that an answer must contain references (path:line) to existing
 	// lines; otherwise it is rejected.
 	RequireFileReferences bool `json:"require_file_references,omitempty"`
@@ -80,6 +108,8 @@ type Task struct {
 	// Part says that the task is to summarize one part of a document that is too long for the model
 	// of an agent. The agent summarizer runs it, even if the agent that asks may not delegate.
 	Part bool `json:"part,omitempty"`
+	// Needed is a digest of the results of Needs. The root sets it when they are there.
+	Needed string `json:"-"`
 	// Temporary is an agent that was defined for this task alone, instead of a registered one.
 	// Only the tool spawn_agent sets it.
 	Temporary *Temporary `json:"temporary,omitempty"`
@@ -100,6 +130,9 @@ type Temporary struct {
 	Prompt string   `json:"prompt,omitempty"` // the system prompt; empty means a general one
 	Tools  []string `json:"tools,omitempty"`  // empty means all tools of the agent that defined it
 }
+
+// HasGivenCheck reports whether t has a check that a person gave, which needs no approval.
+func (t Task) HasGivenCheck() bool { return t.Check != "" && !t.CheckAsked }
 
 // Normalized returns t with its default filled in: a task without an agent gets [DefaultAgent].
 func (t Task) Normalized() Task {
@@ -123,6 +156,24 @@ func (t Task) Validate() error {
 		return errors.New("task contains a NUL character")
 	case len(t.Images) > picture.MaxCount:
 		return fmt.Errorf("task has %d images, at most %d", len(t.Images), picture.MaxCount)
+	case !slices.Contains(roles, t.Role):
+		return fmt.Errorf("role is %q: use %s", Shorten(t.Role, 40), strings.Join(roles[1:], " or "))
+	case t.Priority < -maxPriority || t.Priority > maxPriority:
+		return fmt.Errorf("priority is %d: use a number from %d to %d", t.Priority, -maxPriority, maxPriority)
+	case t.Check != "" && strings.TrimSpace(t.Check) == "":
+		return errors.New("check is empty: write a command, or leave it out")
+	case len(t.Check) > MaxCheck:
+		return fmt.Errorf("check is %d bytes long, at most %d: put it into a script", len(t.Check), MaxCheck)
+	case strings.ContainsRune(t.Check, 0):
+		return errors.New("check contains a NUL character")
+	case slices.Contains(t.Targets, "") || slices.Contains(t.Needs, ""):
+		return errors.New("targets and needs must not contain an empty text")
+	case len(t.Targets) > MaxTargets:
+		return fmt.Errorf("task has %d targets, at most %d: name their folder, or a glob", len(t.Targets), MaxTargets)
+	case slices.ContainsFunc(t.Targets, func(s string) bool { return len(s) > MaxTarget }):
+		return fmt.Errorf("a target has more than %d bytes: give each path as one target", MaxTarget)
+	case slices.ContainsFunc(t.Targets, func(s string) bool { return strings.ContainsRune(s, 0) }):
+		return errors.New("a target contains a NUL character")
 	case t.Timeout < 0:
 		return fmt.Errorf("timeout is %v: use seconds above 0", t.Timeout)
 	case !(t.Timeout <= maxTimeout): // also true for NaN
@@ -199,6 +250,7 @@ type Result struct {
 	ParentExecutionID string          `json:"parent_execution_id,omitempty"`
 	BatchID           string          `json:"batch_id,omitempty"`
 	ChangedFiles      []string        `json:"changed_files,omitempty"`
+	Did               *Did            `json:"did,omitempty"` // nil means nothing, or that it is not known
 	Structured        json.RawMessage `json:"structured,omitempty"`
 	// Model is the model that the task ran with; empty means not known.
 	Model string `json:"model,omitempty"`
@@ -218,6 +270,9 @@ type Result struct {
 	// Hindered says that nothing lasting was done, because the machine could not start the task or keep
 	// its answer. It can be launched again.
 	Hindered bool `json:"-"`
+	// Unsaid are the files that changed while the task ran commands, and that no tool has reported. Somebody else may
+	// have changed them.
+	Unsaid []string `json:"-"`
 	// Reads are the calls by which the task read something. nil means that they are not known, or
 	// that the task did more than read.
 	Reads []Read `json:"-"`
@@ -357,8 +412,15 @@ type Job struct {
 	Session     string        // id of the transcript; set for job zero only
 	Index       int           // in its batch or delegation, from 0
 	Depth       int           // 1 for a child of the root
+	Queued      time.Time     // when it was accepted
 	Deadline    time.Time     // zero means none
 	Allowed     time.Duration // time to the deadline at the start; zero means no limit
 	Idle        time.Duration // time without activity before it is ended; zero means no limit
 	Attempt     int           // counts from 1
+}
+
+// Sign fills in which job r belongs to: its task, its agent and its ids.
+func (j *Job) Sign(r *Result) {
+	r.Task, r.Agent, r.ID = j.Brief(), j.Agent, j.ID
+	r.ExecutionID, r.ParentExecutionID, r.BatchID = j.ExecutionID, j.Parent, j.BatchID
 }

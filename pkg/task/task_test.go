@@ -75,6 +75,12 @@ func TestValidate(t *testing.T) {
 		{Task{Text: "a\x00b"}, "task contains a NUL character"},
 		{Task{Text: "do", Timeout: -1}, "timeout is -1: use seconds above 0"},
 		{Task{Text: "do", Timeout: maxTimeout + 1}, "timeout is 3.1622401e+07: use seconds, at most 31622400"},
+		{Task{Text: "do", Targets: slices.Repeat([]string{strings.Repeat("a/", 2048)}, 1000)}, ""},
+		{Task{Text: "do", Targets: slices.Repeat([]string{"a"}, 1001)},
+			"task has 1001 targets, at most 1000: name their folder, or a glob"},
+		{Task{Text: "do", Targets: []string{strings.Repeat("{", 4097)}},
+			"a target has more than 4096 bytes: give each path as one target"},
+		{Task{Text: "do", Targets: []string{"a\x00b"}}, "a target contains a NUL character"},
 		{Task{Text: "do", Timeout: math.Inf(1)}, "timeout is +Inf: use seconds, at most 31622400"},
 		{Task{Text: "do", Timeout: math.NaN()}, "timeout is NaN: use seconds, at most 31622400"},
 	} {

@@ -86,12 +86,24 @@ type Result struct {
 	// Changed are the files that the call changed, relative to the working
 	// directory, with slashes.
 	Changed []string
+	// Ran is the command that the call ran; nil means none.
+	Ran *Command
 	// Warnings are for a person, one line each. They become warnings of the task.
 	Warnings []string
 	// Refused is set if the call was allowed but something that it asked for was not, such as the
 	// start of a child. Otherwise it is nil.
 	Refused *RefusedError
 }
+
+// Command is a command that a call ran to its end.
+type Command struct {
+	Line string
+	// ExitCode is 128 and the number of the signal after a signal, and [ExitStopped] if the command had to be stopped.
+	ExitCode int
+}
+
+// ExitStopped is the exit code of a command that was stopped, as that of timeout(1).
+const ExitStopped = 124
 
 // Text returns the Result of a call that succeeded; s is what the model reads.
 func Text(s string) Result { return Result{Content: s} }

@@ -91,6 +91,7 @@ func rows() []row {
 		{"kill", measureKill},
 		{"approval", measureApproval},
 		{"sandbox", measureSandbox},
+		{"apart", measureApart},
 		{"grep", measureGrep},
 		{"edit", measureEdit},
 		{"ledger", measureLedger},
@@ -100,6 +101,7 @@ func rows() []row {
 		{"cache", measureCache},
 		{"queue", measureQueue},
 		{"breaker", measureBreaker},
+		{"plan", measurePlan},
 	}
 }
 

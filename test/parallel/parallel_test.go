@@ -151,7 +151,8 @@ func checkOutput(t *testing.T, jobs []job, r run) {
 	for i, j := range jobs {
 		switch {
 		case !slices.Contains(r.ended, i+1):
-			assert.Regexp(t, fmt.Sprintf(`^\[task %d (not started|cancelled): (too many|enough) tasks `, i+1), lines[i])
+			assert.Regexp(t, fmt.Sprintf(`^\[task %d (not started|cancelled): (a task failed|(too many|enough) tasks )`, i+1),
+				lines[i])
 		case j.fail:
 			assert.Regexp(t, fmt.Sprintf(`^\[task %d failed: empty_answer: `, i+1), lines[i])
 		default:

@@ -114,7 +114,7 @@ func TestReadOnlyChild(t *testing.T) {
 	results := w.toolResults()
 	require.Len(t, results, 1)
 	var list []json.RawMessage
-	require.NoError(t, json.Unmarshal([]byte(results[0]), &list))
+	require.NoError(t, json.Unmarshal(arrayIn(results[0]), &list))
 	require.Len(t, list, 1)
 	r := parse(t, string(list[0]))
 	assert.Equal(t, "refused", r.Status)

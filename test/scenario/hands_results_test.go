@@ -84,11 +84,17 @@ func TestChildSchema(t *testing.T) {
 				return
 			}
 			var results []result
-			require.NoError(t, json.Unmarshal([]byte(told[0]), &results))
+			require.NoError(t, json.Unmarshal(arrayIn(told[0]), &results))
 			require.Len(t, results, 1)
 			assert.JSONEq(t, fit, string(results[0].Structured))
 		})
 	}
+}
+
+// arrayIn returns the array of results in the answer of run_parallel_tasks. Below it is a block with their counts.
+func arrayIn(answer string) []byte {
+	array, _, _ := strings.Cut(answer, "\n\n")
+	return []byte(array)
 }
 
 // TestTurnLimit: an agent that calls tools until its turns are used up is asked
@@ -121,7 +127,7 @@ func TestTurnLimit(t *testing.T) {
 			} else {
 				w.qq("Lead. [[lead]]").answered("Asked.")
 				var results []result
-				require.NoError(t, json.Unmarshal([]byte(r.last(t, "[[lead]]").of("tool")[0]), &results))
+				require.NoError(t, json.Unmarshal(arrayIn(r.last(t, "[[lead]]").of("tool")[0]), &results))
 				require.Len(t, results, 1)
 				e = results[0]
 				assert.Equal(t, "turn_limit", e.Status)

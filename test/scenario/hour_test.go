@@ -236,7 +236,8 @@ func TestHourOfWork(t *testing.T) {
 	assert.Len(t, byStatus["completed"], 48)
 	assert.Equal(t, []string{"Summarize f07.txt"}, byStatus["killed"])
 	assert.Equal(t, []string{"Summarize f09.txt"}, byStatus["cancelled"])
-	assert.Regexp(t, `^RUN +STARTED +STATUS.*\n\w{8} .* failed +\(batch\) .* 50/51 done, 1 failed in `, w.qq("runs").stdout)
+	assert.Regexp(t, `^RUN +STARTED +STATUS.*\n\w{8} .* failed +\(batch\) .* 50/51 done, 1 failed, 1 cancelled in `,
+		w.qq("runs").stdout)
 	assert.Contains(t, w.qq("runs", "show", killed).stdout, "child was killed by signal 9")
 	assert.Contains(t, w.qq("runs", "show", cancelled).stdout, "Sub-agent cancelled by user.")
 	for _, id := range []string{killed, cancelled} {

@@ -191,7 +191,7 @@ func TestKeysStay(t *testing.T) {
 		keys[s.name] = s.key
 	}
 	collector := endureCollect(t)
-	w := newWorld(t, "127.0.0.1:1", "none", "QQ_MODEL=alpha:m", "QQ_APPROVE=auto", "QQ_RETRIES=0",
+	w := newWorld(t, "127.0.0.1:1", "none", "QQ_MODEL=alpha:m", "QQ_APPROVE=auto", "QQ_RETRIES=0", "QQ_PLAN=off",
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+collector.url,
 		"QQ_SERVER_alpha=openai "+a.url+" key=FIRST", "FIRST="+a.key, "COPY="+a.key) // names that say nothing
 	config := filepath.Join(w.dir, "config", "qq")

@@ -290,7 +290,7 @@ func TestCancelMiddle(t *testing.T) {
 		"Middle leads": {workCall("delegate_task", "agent", "hand", "task", "Hand leads")},
 		"Hand leads":   {workCall("run_pty_cmd", "command", command)},
 	})
-	w := newWorld(t, s.addr, played, "QQ_APPROVE=auto")
+	w := newWorld(t, s.addr, played, "QQ_APPROVE=auto", "QQ_PLAN=off") // a writer beside a reader
 	w.file(".qq/agents/middle.md", "---\nname: middle\ndescription: leads\ntools: [delegate_task]\n---\nYou lead.\n")
 	w.file(".qq/agents/hand.md", "---\nname: hand\ndescription: works\ntools: [run_pty_cmd]\n---\nYou work.\n")
 	q := w.start("", "--json", "Lead leads")
@@ -323,7 +323,7 @@ func TestCancelBackground(t *testing.T) {
 	s := newStage(t, map[string][]api.ToolCall{"Lead": {
 		workSpawn("One hangs"), workSpawn("Two waits"), workCall("wait_children"),
 	}})
-	w := newWorld(t, s.addr, played, "QQ_AGENT=lead", "QQ_APPROVE=auto")
+	w := newWorld(t, s.addr, played, "QQ_AGENT=lead", "QQ_APPROVE=auto", "QQ_PLAN=off") // two writers
 	w.file(".qq/agents/lead.md", workLead)
 	w.file(".qq/agents/helper.md", workHelper)
 	q := w.start("", "--json", "Lead")

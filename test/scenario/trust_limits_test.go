@@ -261,7 +261,7 @@ func TestDefaultsAreDocumented(t *testing.T) {
 	}
 	var agents []struct{ Name string }
 	endureDecode(t, w.qq("agents", "--json").stdout, &agents)
-	require.Len(t, agents, 10)
+	require.Len(t, agents, 11)
 	for _, a := range agents {
 		var shown struct {
 			Turns   int           `json:"max_turns"`
@@ -359,7 +359,7 @@ func TestSlipIsNoRefusal(t *testing.T) {
 	}{
 		"unknown agent": {"default", workCall("delegate_task", "agent", "codr", "task", "it"), nil,
 			"Child agent error: Agent not found in registry: codr (known: analyzer, coder, database, default, executor, " +
-				"explorer, reader, researcher, security, summarizer, worker)\nhint: did you mean coder?", false},
+				"explorer, planner, reader, researcher, security, summarizer, worker)\nhint: did you mean coder?", false},
 		"forbidden agent": {"researcher", coder, nil,
 			"Child agent error: researcher may not delegate to coder", false},
 		"writer of a reader": {"reader", coder, nil,

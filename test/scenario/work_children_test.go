@@ -40,10 +40,10 @@ tools: [list_directory, run_pty_cmd, send_message]
 You help.
 `
 
-// workTeam is a world with a lead and a helper.
+// workTeam is a world with a lead and a helper. Helpers can write, and run at once all the same.
 func workTeam(t *testing.T, m *workModel) *world {
 	t.Helper()
-	w := newWorld(t, m.addr, played, "QQ_AGENT=lead", "QQ_APPROVE=auto")
+	w := newWorld(t, m.addr, played, "QQ_AGENT=lead", "QQ_APPROVE=auto", "QQ_PLAN=off")
 	w.file(".qq/agents/lead.md", workLead)
 	w.file(".qq/agents/helper.md", workHelper)
 	return w
@@ -122,11 +122,11 @@ func workStarted(t *testing.T, answer string) string {
 	return found[1]
 }
 
-// workResults reads the results in an answer to wait_children, by execution id.
+// workResults reads the results in an answer to wait_children or run_parallel_tasks, by execution id.
 func workResults(t *testing.T, answer string) map[string]workResult {
 	t.Helper()
 	var list []workResult
-	assert.NoError(t, json.Unmarshal([]byte(answer), &list), answer)
+	assert.NoError(t, json.Unmarshal(arrayIn(answer), &list), answer)
 	byID := map[string]workResult{}
 	for _, r := range list {
 		byID[r.ExecutionID] = r

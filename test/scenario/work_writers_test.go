@@ -104,7 +104,7 @@ func TestWritersRace(t *testing.T) {
 			map[string]any{"agent": "writer", "task": "Count. [[b]]"},
 		})), workText("Both have counted.")),
 	})
-	w := newWorld(t, m.addr, played)
+	w := newWorld(t, m.addr, played, "QQ_PLAN=off") // nothing else lets them meet
 	w.file(".qq/agents/writer.md",
 		"---\nname: writer\ndescription: counts\ntools: [read_file, edit_file]\nmax_turns: 1000\n---\nYou count.\n")
 	shared := w.file("shared.txt", "begin\na=0 b=0.\nend\n")

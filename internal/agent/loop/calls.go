@@ -163,7 +163,7 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 		a.result = tool.Failure("Error: not run: " + context.Cause(ctx).Error())
 		return
 	}
-	a.result = l.show(run(ctx, t, c))
+	a.result = l.show(Perform(ctx, t, c))
 	a.refused = a.result.Refused
 	l.changed(a.result)
 	l.ran(spec, a)
@@ -176,9 +176,9 @@ const (
 	commandOvertime = 15 * time.Second
 )
 
-// run runs one call. If the tool does not end when ctx does, because a file system does not answer for
+// Perform runs one call. If the tool does not end when ctx does, because a file system does not answer for
 // example, the call fails and the tool is left behind. Children hand their results back in time.
-func run(ctx context.Context, t tool.Tool, c tool.Call) tool.Result {
+func Perform(ctx context.Context, t tool.Tool, c tool.Call) tool.Result {
 	done := make(chan tool.Result, 1)
 	go func() {
 		defer func() {

@@ -15,6 +15,9 @@
 // A call that repeats the one before it runs with a warning from the third time on. From
 // the sixth time with the same result it is refused, and at the tenth the run ends.
 //
+// The work of an agent that says that it is done is verified, if the Config says how. What is wrong goes back to the
+// agent as often as the Config says; then the status is check_failed.
+//
 // An answer that does not fit its schema is sent back at most twice, and then the run
 // fails. An answer without valid references to lines of files is sent back at most twice
 // too, and then the result has a warning: the loop checks that the lines exist, not that
@@ -63,6 +66,10 @@ type Config struct {
 	// References checks that the answer has references (path:line) to lines that exist;
 	// nil checks nothing.
 	References Files
+	// Verifier verifies the work when the agent says that it is done; nil verifies nothing. Repairs is how often what
+	// is wrong goes back to the agent.
+	Verifier   Verifier
+	Repairs    int
 	Host       Host
 	Transcript Transcript
 	Screen     Screen
@@ -105,6 +112,18 @@ type Files interface {
 	Lines(path string) (int, bool)
 }
 
+// Verifier verifies the work of an agent.
+type Verifier interface {
+	// Verify returns what is wrong with the work, or nil. Nobody looks at what it returns after the end of ctx.
+	Verify(ctx context.Context) *Fault
+}
+
+// Fault is what is wrong with the work of an agent.
+type Fault struct {
+	Problem string // the error of the result
+	Message string // tells the agent what to repair; "" if it cannot repair that
+}
+
 // Observer gets each tool call that was run, with its result. Calls of Ran never overlap.
 type Observer interface {
 	Ran(s tool.Spec, c tool.Call, r tool.Result)
@@ -127,7 +146,9 @@ type loop struct {
 	refused  refusals
 	ids      callIDs
 	reminded bool // Host.Pending has returned a text
-	turns    int  // model calls
+	repaired int  // how often a fault of the work went back
+	fault    *Fault
+	turns    int // model calls
 	shown    shown
 	out      task.Result
 	mu       sync.Mutex // guards out.ChangedFiles, out.Warnings, shown and the Observer while calls run
@@ -156,6 +177,13 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) ta
 		}
 		if len(response.Message.Calls) == 0 {
 			more, repair := l.more(ctx, response, l.turns < turns)
+			if len(more) == 0 {
+				more = l.verify(ctx, response, l.turns < turns)
+			}
+			if ctx.Err() != nil && l.cfg.Verifier != nil {
+				l.cfg.Screen.TurnEnd(true)
+				return l.broke(ctx, context.Cause(ctx))
+			}
 			if len(more) == 0 {
 				return l.answered(response)
 			}
@@ -208,6 +236,23 @@ func (l *loop) more(ctx context.Context, r llm.Response, turnsLeft bool) (messag
 		return nil, false
 	}
 	return []string{again}, true
+}
+
+// verify verifies the work of an agent whose answer r would be a success. It returns what to tell the agent if it is
+// to repair the work, and nothing if the answer ends the run. A repair takes turns of the agent like any other work.
+func (l *loop) verify(ctx context.Context, r llm.Response, turnsLeft bool) []string {
+	_, problem := l.schema.outcome()
+	if l.cfg.Verifier == nil || ctx.Err() != nil || r.Stop == llm.StopLength || problem != "" || len(l.refused) > 0 ||
+		strings.TrimSpace(r.Message.Content) == "" {
+		return nil
+	}
+	l.fault = l.cfg.Verifier.Verify(ctx)
+	if l.fault == nil || l.fault.Message == "" || l.repaired == l.cfg.Repairs || !turnsLeft {
+		return nil
+	}
+	l.repaired++
+	l.schema.release()
+	return []string{l.fault.Message}
 }
 
 // pending returns the reminder of the host, at most once in a run.
@@ -276,8 +321,11 @@ func (l *loop) answered(r llm.Response) task.Result {
 	}
 	l.out.Structured = value
 	l.warn()
-	if len(l.refused) > 0 {
+	switch {
+	case len(l.refused) > 0:
 		return l.end(task.Refused, l.refused.String())
+	case l.fault != nil:
+		return l.end(task.CheckFailed, l.fault.Problem)
 	}
 	return l.end(task.Completed, "")
 }

@@ -18,12 +18,14 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/config"
+	"qq/pkg/proc"
 )
 
 // commands has what all commands of this package share. Each command is a method.
 type commands struct {
 	*command.Invocation
 	models Models
+	copies Copies
 }
 
 // Models checks what a run would use: the model server, the model and the rules for tools.
@@ -33,9 +35,14 @@ type Models interface {
 	Rules(cfg config.Config) error
 }
 
+// Copies finds out which copies of the folder tasks can get.
+type Copies interface {
+	Examine(ctx context.Context, host *proc.Host, cfg config.Config) Finding
+}
+
 // Commands returns the commands that start no agent.
-func Commands(i *command.Invocation, m Models) []*cli.Command {
-	c := commands{i, m}
+func Commands(i *command.Invocation, m Models, copies Copies) []*cli.Command {
+	c := commands{i, m, copies}
 	return []*cli.Command{
 		c.sessions(), c.doctor(), c.config(), c.completion(), c.man(), c.version(), c.complete(),
 	}

@@ -64,6 +64,7 @@ func (r commands) examine(c *cli.Context) error {
 		findings = append(findings, checkFolder("logs", cfg.LogDir, "set QQ_LOG_DIR to a folder that you may write to"))
 	}
 	if cfg.Home != "" {
+		findings = append(findings, r.copies.Examine(ctx, host, cfg))
 		findings = append(findings, checkSessions(session.Of(cfg.Home)), checkLedger(cfg.Home))
 	}
 	findings = append(findings, checkAgents(o.Agents))

@@ -12,6 +12,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/batch/planned"
+	"qq/internal/app/checks"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/config"
@@ -40,7 +42,9 @@ type Needs struct {
 	Settings config.Config
 	Dir      string // the working directory
 	ReadOnly bool
+	Strict   bool // a task with targets may change nothing else
 	NoLedger bool
+	Repairs  int       // how often work that fails its check goes back to the agent
 	Events   io.Writer // gets each event as a line of JSON; may be nil
 	Verbose  bool
 }
@@ -51,12 +55,18 @@ type Runner interface {
 	Scratch() (string, error)
 	// Check returns an error if a task cannot be run as it is written.
 	Check(t task.Task) error
+	// Agent returns the definition of an agent.
+	checks.Agents
 	// Lookup returns an error if the agent or the model of one of the tasks is not available. While one server answers,
 	// it is none that another does not.
 	Lookup(ctx context.Context, tasks []task.Task) error
+	// Isolable returns an error if the copies of the folder cannot be had that --isolate asks for and tasks need.
+	Isolable(ctx context.Context, tasks []task.Task) error
 	// Plan lists how the text of a task would be cut and summarized. It is empty if the
 	// text fits the model.
 	Plan(ctx context.Context, t task.Task) ([]string, error)
+	// What the plan of a batch has to know.
+	planned.Runner
 	// Batch runs the tasks and returns when each has a result.
 	Batch(ctx context.Context, b supervisor.Batch) error
 	// History is the record of this run and of earlier runs.

@@ -19,19 +19,31 @@ import (
 
 	"qq/internal/agent/loop"
 	"qq/internal/app/batch/foreign"
+	"qq/internal/app/batch/planned"
+	"qq/internal/app/batch/report"
+	"qq/internal/app/checks"
 	"qq/internal/app/command"
 	"qq/internal/app/command/vocabulary"
 	"qq/internal/app/output"
+	"qq/internal/app/values"
 	"qq/internal/config"
+	"qq/internal/imports"
 	"qq/internal/taskfile"
 	"qq/internal/taskfile/locate"
 	"qq/pkg/agents"
 	"qq/pkg/spelling"
+	"qq/pkg/supervisor/access"
+	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
 
 const description = `Tasks come from a FILE or from stdin: a JSON array, JSON Lines, CSV, or one task a line.
+Keys of a task: task agent id context model timeout read_only schema working_dir
+  targets        files, folders and globs that it touches: a list, or a text with commas
+  needs          ids of tasks that must be completed before
+  priority role  see docs/plan.md
+  check          command that must succeed when the agent says that it is done
 With -m, each of FILES (or each line of stdin, or each row of --input) makes one task:
   {}             the file name, the line or the row
   {/} {//}       its last part, its folder
@@ -65,7 +77,19 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			}, []string{"never", "soon", "now", "soon,fail=1", "now,fail=1", "soon,fail=10%", "now,fail=10%",
 				"soon,success=1", "now,success=1", "soon,done=1", "now,done=1"}),
 			&cli.BoolFlag{
-				Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing",
+				Name:  "dry-run",
+				Usage: "print the tasks, their plan, and how long texts would be cut, and start nothing",
+			},
+			command.Choice(&cli.StringFlag{
+				Name: "plan", Usage: "which tasks wait for others that touch the same files: auto, strict or off",
+			}, []string{string(access.Auto), string(access.Strict), string(access.Off)}),
+			command.Choice(&cli.StringFlag{
+				Name: "deps", Usage: "imports: a task that only reads also waits for the files that its targets " +
+					"import (Go, Python, TypeScript, JavaScript)",
+			}, []string{"imports"}),
+			&cli.BoolFlag{
+				Name:  "phases",
+				Usage: "run all tasks that only gather information first, then those that change things",
 			},
 			command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagCost, command.FlagQuota,
 			text("joblog", "file that gets a line for each result that was printed, in the format of GNU parallel"),
@@ -83,9 +107,10 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			&cli.BoolFlag{Name: "no-bar", Usage: "show no progress"},
 			text("output", "file for the results instead of stdout", "o"),
 			text("results", "folder that gets a file for each result"),
-			command.FlagFormat(output.Formats()), command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
+			text("report", "file for a report in Markdown: how many tasks ended how, and a section for each"),
+			command.FlagFormat(formats), command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
-		}, habitFlags(), command.PermissionFlags()),
+		}, habitFlags(), checks.Flags(), command.PermissionFlags()),
 		Action: b.run,
 		OnUsageError: func(c *cli.Context, err error, isSub bool) error { // the hints are made for a mistake only
 			return command.UsageError(foreign.Hints())(c, err, isSub)
@@ -95,6 +120,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 
 // batchOptions are the values of the flags for one batch.
 type batchOptions struct {
+	strict bool // a task with targets may change nothing else
 	recordOptions
 	outputOptions
 	agent      string
@@ -102,6 +128,7 @@ type batchOptions struct {
 	schemaFile string // that has it
 	halt       halt.Policy
 	start      startOptions
+	checks     checks.Options
 }
 
 // recordOptions say what is recorded, and which batch is continued.
@@ -124,6 +151,7 @@ func (o recordOptions) continued() string { return o.resume.Value + o.resumeFail
 type outputOptions struct {
 	output  string
 	results string // absolute path
+	report  string // absolute path
 	format  string
 	tag     bool
 	bar     bool // show progress
@@ -133,8 +161,8 @@ type outputOptions struct {
 // read reads the flags and checks what can be checked without the tasks. The library has set resume and resumeFailed.
 func (o *batchOptions) read(c *cli.Context) (err error) {
 	o.cache, o.noLedger, o.agent = c.Bool("cache"), c.Bool("no-ledger"), c.String("agent")
-	o.verbose = c.Bool("verbose")
-	o.output, o.results = c.String("output"), whole(c.String("results"))
+	o.verbose, o.strict = c.Bool("verbose"), c.Bool("strict-targets")
+	o.output, o.results, o.report = c.String("output"), whole(c.String("results")), whole(c.String("report"))
 	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
 	if c.Bool("dry-run") && o.continues() {
 		return command.Usagef("leave one of them out",
@@ -145,16 +173,22 @@ func (o *batchOptions) read(c *cli.Context) (err error) {
 			return err
 		}
 	}
-	if o.format, err = command.Format(c, output.Formats()); err != nil {
+	if o.format, err = command.Format(c, formats); err != nil {
 		return err
 	}
-	if o.halt, err = parseHalt(c.String("halt")); err != nil {
+	if o.format == planned.Mermaid && !c.Bool("dry-run") {
+		return command.Usagef("add --dry-run", "--output-format mermaid draws the plan of a batch that is not run")
+	}
+	if o.halt, err = values.ParseHalt(c.String("halt")); err != nil {
 		return err
 	}
 	if o.tag, err = parseTag(c, o.format); err != nil {
 		return err
 	}
 	if o.start, err = parseStart(c); err != nil {
+		return err
+	}
+	if o.checks, err = checks.Read(c); err != nil {
 		return err
 	}
 	o.schemaFile = c.String("schema")
@@ -200,6 +234,9 @@ func realPath(path string) string {
 	return path
 }
 
+// formats are those of results, and that of a plan.
+var formats = append(output.Formats(), planned.Mermaid)
+
 // auto is the model that is chosen when it is needed.
 const auto = "auto"
 
@@ -228,16 +265,26 @@ func (b *batchRun) run(c *cli.Context) error {
 		return err
 	}
 	b.o.agent = cmp.Or(b.o.agent, cfg.Agent)
+	b.planned.Rules = planned.Rules{Mode: access.Mode(cfg.Plan), Phases: c.Bool("phases"), Copies: cfg.Isolate,
+		DryRun: c.Bool("dry-run")}
+	if b.planned.Imports, err = b.scan(c, dir); err != nil {
+		return err
+	}
+	b.planned.Jobs = cfg.MaxParallel
 	b.start = time.Now()
 	needs := Needs{
-		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), NoLedger: b.o.noLedger, Verbose: b.o.verbose,
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: b.o.strict,
+		NoLedger: b.o.noLedger, Verbose: b.o.verbose,
+		Repairs: b.o.checks.Repairs,
 	}
+	b.readOnly = needs.ReadOnly
 	if b.o.format == output.StreamJSON {
 		needs.Events = &b.to // it is opened before the first event
 	}
 	if b.runner, err = b.process.Wire(needs); err != nil {
 		return err
 	}
+	b.planned.Runner = b.runner
 	if err := b.checkAgent(cfg); err != nil {
 		return err
 	}
@@ -245,6 +292,26 @@ func (b *batchRun) run(c *cli.Context) error {
 		return err
 	}
 	defer b.spool.Close()
+	if err := b.planned.Arrange(c.Context, b.tasks(), b.spool, b.o.format); err != nil {
+		return err
+	}
+	var staff []task.Task
+	for _, s := range b.staffing {
+		staff = append(staff, task.Task{Agent: s.agent, Model: s.model})
+	}
+	if c.Bool("dry-run") {
+		if err := b.runner.Isolable(c.Context, staff); err != nil {
+			return err
+		}
+	}
+	for _, line := range []string{b.planned.Unplanned(), b.planned.Idle()} {
+		if line != "" {
+			b.Note("%s", line)
+		}
+	}
+	if line := b.planned.Unbound(); needs.Strict && line != "" {
+		b.Say("%s", line)
+	}
 	if c.Bool("dry-run") {
 		if cfg.Model == auto {
 			b.Note("model auto: it is chosen when the batch runs")
@@ -252,10 +319,6 @@ func (b *batchRun) run(c *cli.Context) error {
 		return b.dryRun(c.Context)
 	}
 	// A missing model is one error here, instead of one error for each task later.
-	var staff []task.Task
-	for _, s := range b.staffing {
-		staff = append(staff, task.Task{Agent: s.agent, Model: s.model})
-	}
 	if err := b.runner.Lookup(c.Context, staff); err != nil {
 		return err
 	}
@@ -266,10 +329,39 @@ func (b *batchRun) run(c *cli.Context) error {
 	if err := b.openOutput(c.Context); err != nil {
 		return err
 	}
+	taken := append(b.inputs, b.o.output, b.o.joblog, b.o.schemaFile)
+	if b.report, err = report.Open(b.o.report, b.runner, taken); err != nil {
+		return errors.Join(err, b.to.close(b.Screen, b.to.made))
+	}
+	defer b.report.Drop()
 	if err := b.openRecord(c.Context); err != nil {
 		return errors.Join(err, b.to.close(b.Screen, b.to.made))
 	}
 	return errors.Join(b.do(c.Context), b.to.close(b.Screen, false))
+}
+
+// scan reads which files of the project in dir import which, if --deps asks for it.
+func (b *batchRun) scan(c *cli.Context, dir string) (*imports.Graph, error) {
+	switch c.String("deps") {
+	case "":
+		return nil, nil
+	case "imports":
+	default:
+		return nil, command.Usagef("accepted is imports", "--deps is %q", c.String("deps"))
+	}
+	if b.planned.Mode == access.Off {
+		return nil, command.Usagef("leave one of them out", "--deps says which tasks wait, and --plan is off")
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	graph, err := imports.Scan(c.Context, root)
+	if err == nil && graph.Left > 0 {
+		b.Say("warning: --deps looks at the first source files only: %d are left out", graph.Left)
+	}
+	return graph, err
 }
 
 // checkAgent returns an error if the agent of the tasks that name none cannot be used: the flag or the setting is
@@ -307,15 +399,25 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 	if err != nil {
 		return nil, command.Advised(err, "nothing was started: see whether QQ_HOME can be written, and has room")
 	}
+	origin := checks.Begin(&src, b.Checkout.Dir, b.Checkout.Store)
 	spool, err := taskfile.Check(c.Context, src, dir, func(_ int, t task.Task) error { return b.checkTask(t) })
+	b.given = origin.End()
 	if err != nil && c.Context.Err() != nil {
 		return nil, context.Cause(c.Context)
 	}
 	if errors.Is(err, taskfile.ErrKeep) {
 		return nil, unkept(err, filepath.Dir(dir)) // dir itself is removed at the end
 	}
+	if err == nil {
+		if err := b.o.checks.Unused(); err != nil {
+			return nil, errors.Join(err, spool.Close())
+		}
+	}
 	if err != nil {
-		const hint = "nothing was started: mend the input (qq batch --help describes it)"
+		hint := "nothing was started: mend the input (qq batch --help describes it)"
+		if errors.Is(err, taskfile.ErrNoTasks) && src.Input != nil {
+			hint = "what writes to the pipe has written no task"
+		}
 		return nil, command.Usage(command.Advised(err, hint))
 	}
 	return spool, nil
@@ -345,12 +447,13 @@ func (b *batchRun) checkTask(t task.Task) error {
 		}
 	}
 	t = b.complete(t)
-	if err := b.runner.Check(t); err != nil && t.Broken == "" {
+	if err := cmp.Or(b.runner.Check(t), checks.Bars(t, b.runner, b.readOnly)); err != nil && t.Broken == "" {
 		return err
 	}
 	if who := (staff{t.Agent, t.Model}); !slices.Contains(b.staffing, who) {
 		b.staffing = append(b.staffing, who)
 	}
+	b.planned.See(t)
 	return nil
 }
 
@@ -376,17 +479,18 @@ func directory(path string) error {
 	return err
 }
 
-// complete returns t with the real path of its folder, and with the agent and the schema of the flags, where it has
-// none.
+// complete returns t with the real path of its folder, and with the agent, the schema and the check of the flags, where
+// it has none.
 func (b *batchRun) complete(t task.Task) task.Task {
 	t.Dir = b.folders[t.WorkingDir]
+	t = ceiling.Relative(t, t.WorkingDir)
 	if t.Agent == "" {
 		t.Agent = b.o.agent
 	}
 	if len(t.Schema) == 0 {
 		t.Schema = b.o.schema
 	}
-	return t
+	return b.o.checks.Complete(t, b.runner, b.readOnly, b.given)
 }
 
 // tasks streams the tasks of the spool file. A task without an agent or a schema gets that

@@ -1,15 +1,13 @@
 package batch
 
 import (
-	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/app/values"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/pace"
 )
@@ -48,14 +46,14 @@ func parseStart(c *cli.Context) (startOptions, error) {
 	var o startOptions
 	if c.IsSet("delay") {
 		var ok bool
-		if o.delay, ok = parseDelay(c.String("delay")); !ok {
+		if o.delay, ok = values.ParseDelay(c.String("delay")); !ok {
 			return o, command.Usagef("accepted are seconds such as 2 or 0.5, or a time such as 1m30s, at most a day",
 				"--delay is %q", c.String("delay"))
 		}
 	}
 	if c.IsSet("memfree") {
 		var ok bool
-		if o.memory, ok = parseSize(c.String("memfree")); !ok {
+		if o.memory, ok = values.ParseSize(c.String("memfree")); !ok {
 			return o, command.Usagef("accepted is a number of bytes above 0, with K, M, G or T for powers of 1024, "+
 				"or k, m, g or t for powers of 1000", "--memfree is %q", c.String("memfree"))
 		}
@@ -77,33 +75,4 @@ func (o startOptions) pace(b *batchRun) supervisor.Pace {
 		p.Memory, p.Free, p.Notes = pace.Machine{}, o.memory, b
 	}
 	return p
-}
-
-// parseDelay parses seconds, or a duration with units, of at most a day.
-func parseDelay(s string) (time.Duration, bool) {
-	s = strings.TrimSpace(s)
-	if n, err := strconv.ParseFloat(s, 64); err == nil && !math.IsNaN(n) {
-		return time.Duration(n * float64(time.Second)), n >= 0 && n <= (24*time.Hour).Seconds()
-	}
-	d, err := time.ParseDuration(s)
-	return d, err == nil && d >= 0 && d <= 24*time.Hour
-}
-
-// parseSize parses a number of bytes above 0, with the units of GNU parallel.
-func parseSize(s string) (int64, bool) {
-	s = strings.TrimSpace(s)
-	unit := 1.0
-	if s != "" {
-		if i := strings.IndexByte("KMGTP", s[len(s)-1]); i >= 0 {
-			unit = math.Pow(1024, float64(i+1))
-		} else if i := strings.IndexByte("kmgtp", s[len(s)-1]); i >= 0 {
-			unit = math.Pow(1000, float64(i+1))
-		}
-		if unit > 1 {
-			s = s[:len(s)-1]
-		}
-	}
-	n, err := strconv.ParseFloat(s, 64)
-	bytes := n * unit
-	return int64(bytes), err == nil && bytes >= 1 && bytes < math.MaxInt64
 }

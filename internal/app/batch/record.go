@@ -54,11 +54,17 @@ func (b *batchRun) hintUnfinished(ctx context.Context, ended <-chan struct{}) {
 	case <-ended:
 	case <-time.After(hintDelay):
 	}
-	if last, ok := b.runner.History().Unfinished(ctx, b.tasks()); ok {
-		done, _ := last.Done()
-		b.Note("the previous batch with such tasks (%d/%d done, started %s) did not finish: --resume=%s continues it",
-			done, last.Count, last.Started.Local().Format("2006-01-02 15:04"), task.ShortID(last.ID))
+	last, ok := b.runner.History().Unfinished(ctx, b.tasks())
+	if !ok {
+		return
 	}
+	hint := "did not finish: --resume=%s continues it"
+	if last.Status == task.Failed { // as at its end: --resume may have nothing to run
+		hint = "did not complete: --resume-failed=%s continues it"
+	}
+	done, _ := last.Done()
+	b.Note("the previous batch with such tasks (%d/%d done, started %s) "+hint,
+		done, last.Count, last.Started.Local().Format("2006-01-02 15:04"), task.ShortID(last.ID))
 }
 
 // isLedger reports whether err is a fault of the ledger, and not a mistake of the user.

@@ -10,6 +10,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/models/gate"
+	"qq/pkg/supervisor/changes"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
@@ -24,6 +25,8 @@ type printer struct {
 	tally    output.Tally
 	hint     string // the last hint that was printed
 	reason   string // error of the previous task if it was not started; otherwise empty
+	warned   int    // warnings that were said, or would have been
+	strays   bool   // it was said how changes outside of the targets are refused
 }
 
 // newPrinter returns the printer of the results of b. next returns the task of the next result. The progress is shown
@@ -36,8 +39,9 @@ func (b *batchRun) newPrinter(next func() (task.Task, error, bool)) *printer {
 	p.out.Width = b.to.Width()
 	if b.o.bar {
 		live := b.o.redraw || b.Coloured(b.Err)
-		p.progress = output.StartProgress(b.Err, live, b.spool.Len(), b.runner, b.process.Stop(),
-			b.o.start.delay)
+		p.progress = output.StartProgress(b.Err, live, output.Tasks{
+			Total: b.spool.Len(), Jobs: b.planned.Jobs, Delay: b.o.start.delay, Plan: b.planned.Plan,
+		}, b.runner, b.process.Stop())
 	}
 	return p
 }
@@ -59,6 +63,7 @@ func (p *printer) Deliver(res task.Result) error {
 	if err := p.results.save(t, res); err != nil {
 		return err
 	}
+	p.report.Add(t, res)
 	if res.Unrecorded { // its result is printed all the same
 		p.Say("task %d could not be recorded: it runs again when the batch is resumed", res.Index+1)
 	}
@@ -68,6 +73,9 @@ func (p *printer) Deliver(res task.Result) error {
 	err = p.out.Write(title(t), t.Input, res)
 	if !res.Success && p.o.format == output.Text {
 		p.complain(res, hint)
+	}
+	if p.o.format == output.Text || p.o.format == output.Markdown { // the others have them in the result
+		p.warn(res)
 	}
 	if err != nil {
 		return err
@@ -98,9 +106,33 @@ func (p *printer) complain(res task.Result, hint string) {
 // complaint says which task failed, and why.
 func complaint(res task.Result) string {
 	if res.Err() == string(res.Status) {
-		return fmt.Sprintf("task %d: %s", res.Index+1, res.Status)
+		return fmt.Sprintf("%s: %s", output.Named(res), res.Status)
 	}
-	return fmt.Sprintf("task %d (%s): %s", res.Index+1, res.Status, res.Err())
+	return fmt.Sprintf("%s (%s): %s", output.Named(res), res.Status, res.Err())
+}
+
+// maxWarned is how many warnings of a batch are said, and maxWarning how many characters of each.
+const maxWarned, maxWarning = 20, 600
+
+// warn says what is wrong with a result besides its status.
+func (p *printer) warn(res task.Result) {
+	for _, w := range res.Warnings {
+		if p.warned++; p.warned > maxWarned {
+			continue
+		}
+		p.Say("%s (warning): %s", output.Named(res), task.Shorten(w, maxWarning))
+		if strings.Contains(w, changes.OutsideOfTargets) && !p.o.strict && !p.strays {
+			p.strays = true
+			fmt.Fprintln(p.Err, "  hint: --strict-targets refuses that; or add the files to the targets of the task")
+		}
+	}
+}
+
+// sayMoreWarnings says how many warnings were not said.
+func (p *printer) sayMoreWarnings() {
+	if n := p.warned - maxWarned; n > 0 {
+		p.Say("%d more warnings; --json and --report have all", n)
+	}
 }
 
 // end ends the output of a batch that has run with that error, and tells what came of it. It returns the status of the
@@ -113,6 +145,9 @@ func (p *printer) end(err error) (task.Status, error) {
 	}
 	if endErr := cmp.Or(p.out.End(), p.to.check(hint)); err == nil {
 		err = endErr
+	}
+	if reportErr := p.report.End(time.Since(p.start)); err == nil {
+		err = reportErr
 	}
 	outcome := p.outcome(err)
 	if err == nil {
@@ -128,6 +163,7 @@ func (p *printer) end(err error) (task.Status, error) {
 
 // summarize prints the totals of the batch on stderr.
 func (p *printer) summarize() {
+	p.sayMoreWarnings()
 	limit := p.runner.LimitReached()
 	p.sayHalted()
 	if used := p.runner.UsedUp(); used != "" && !p.tally.Complete() {

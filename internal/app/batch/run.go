@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/app/batch/planned"
+	"qq/internal/app/batch/report"
+	"qq/internal/app/checks"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
@@ -26,14 +29,30 @@ type batchRun struct {
 	spool    *taskfile.Spool // the tasks
 	inputs   []string        // files that the tasks come from
 	staffing []staff         // of the tasks
+	planned  planned.Batch
+	readOnly bool         // no task may change anything
+	given    checks.Vouch // who stands for the checks of the tasks
 	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
 	folders map[string]string
 	to      target
 	results resultFolder
+	report  *report.Report
 }
 
 // dryRun prints the tasks and how long texts would be cut, and runs nothing.
 func (b *batchRun) dryRun(ctx context.Context) error {
+	past := b.runner.History()
+	switch {
+	case b.o.format == planned.Mermaid:
+		_, err := b.Out.WriteString(planned.Chart(b.planned.Describe(past)))
+		return output.WriteError(err)
+	case b.o.format == output.JSON && b.planned.Plan != nil:
+		return output.WriteJSON(b.Out, b.planned.Describe(past))
+	case b.planned.Plan != nil && (b.o.format == output.Markdown || b.o.format == output.StreamJSON):
+		return command.Usagef("text, json, jsonl and mermaid show the plan",
+			"--output-format %s is for results, and --dry-run has none", b.o.format)
+	}
+	lines := b.planned.Lines(past)
 	n := 0
 	p := planner{Runner: b.runner, unknown: map[staff]string{}}
 	for t, err := range b.tasks() {
@@ -46,11 +65,11 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 			return err
 		}
 		if b.o.format == output.Text {
-			text := fmt.Sprintf("%d\t%s\t%s\n", n, t.Agent, task.Shorten(t.Text, 200))
-			for _, line := range plan {
+			text := fmt.Sprintf("%s\t%s\t%s\n", lines.Name(n-1), t.Agent, task.Shorten(t.Text, 200))
+			for _, line := range append(lines.Waits(n-1), plan...) {
 				text += "\t" + line + "\n"
 			}
-			_, err = b.Out.WriteString(command.Printable(text))
+			_, err = b.Out.WriteString(command.Printable(planned.Fit(text, b.Out.Width())))
 			err = output.WriteError(err)
 		} else {
 			err = output.WriteJSON(b.Out, struct {
@@ -62,7 +81,11 @@ func (b *batchRun) dryRun(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if b.o.format != output.Text {
+		return nil
+	}
+	_, err := b.Out.WriteString(command.Printable(planned.Fit(lines.Summary, b.Out.Width())))
+	return output.WriteError(err)
 }
 
 // minDocument is the smallest text, in bytes, that a dry run measures. A shorter one fits
@@ -119,9 +142,10 @@ func (b *batchRun) do(ctx context.Context) error {
 	if b.o.bar {
 		hint.Go(func() { b.hintUnfinished(ctx, ended) })
 	}
+	b.planned.Announce(b.id, b.runner.History())
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
-		ID: b.id, Tasks: b.tasks(), Count: b.spool.Len(), Results: p,
+		ID: b.id, Tasks: b.tasks(), Count: b.spool.Len(), Results: p, Plan: b.planned.Plan,
 		Halt: p.halt, Pace: b.o.start.pace(b), Stop: b.process.Stop(),
 	})
 	close(ended)

@@ -21,6 +21,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/command/vocabulary"
 	"qq/internal/app/guides"
 	"qq/internal/app/output"
 	"qq/internal/approval"
@@ -144,9 +145,11 @@ func files(claims []command.Claim) string {
 // Command makes the command qq trust.
 func Command(i *command.Invocation) *cli.Command {
 	return &cli.Command{
-		Name: "trust", Usage: "let the files of a checkout configure qq, after a look at them", ArgsUsage: "[DIR]",
+		Name: "trust", Usage: "let the files of a checkout configure qq, after a look at them",
+		ArgsUsage: "[DIR | FILE]",
 		Description: "Shows the lines of .env and the agents of a checkout that count only if you trust them, " +
-			"and asks. They count until their file changes.",
+			"and asks. They count until their file changes. Of a FILE with tasks it shows the checks, which are " +
+			"commands.",
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "yes", Usage: "trust them without a question"},
 			&cli.BoolFlag{Name: "list", Usage: "list what was decided about all folders"},
@@ -158,7 +161,7 @@ func Command(i *command.Invocation) *cli.Command {
 
 func run(i *command.Invocation, c *cli.Context) error {
 	if c.NArg() > 1 {
-		return command.Usagef("for example: qq trust ~/src/project", "qq trust takes one folder")
+		return command.Usagef("for example: qq trust ~/src/project", "qq trust takes one folder or file")
 	}
 	dir := c.Args().First()
 	if dir != "" && !c.Bool("remove") {
@@ -166,7 +169,7 @@ func run(i *command.Invocation, c *cli.Context) error {
 			return command.Usagef("give the folder once", "the folder is given as %s and with -C", dir)
 		}
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-			return command.Usagef("qq trust takes a folder, by default the working directory", "%s is no folder", dir)
+			return trustFile(i, c, dir)
 		} else if err != nil {
 			return command.Usagef("qq trust takes a folder that exists, by default the working directory", "%v", err)
 		}
@@ -202,12 +205,13 @@ func run(i *command.Invocation, c *cli.Context) error {
 		return command.Usage(o.Broken)
 	}
 	// The other files can be decided about, then a broken .env is an error.
-	return cmp.Or(decide(c.Context, i, c.Bool("yes")), command.Usage(o.Broken))
+	named := cmp.Or(dir, c.String("cwd"))
+	return cmp.Or(decide(c.Context, i, claimsOf(o), named, c.Bool("yes")), command.Usage(o.Broken))
 }
 
-// decide shows the claims of the checkout and stores whether they are trusted.
-func decide(ctx context.Context, i *command.Invocation, yes bool) error {
-	claims := claimsOf(i.Checkout)
+// decide shows claims of the checkout and stores whether they are trusted. named is the folder or file as the person
+// named it; "" is the working directory.
+func decide(ctx context.Context, i *command.Invocation, claims []command.Claim, named string, yes bool) error {
 	if len(claims) == 0 {
 		i.Note("nothing in %s needs trust", i.Checkout.Dir)
 		return nil
@@ -230,7 +234,10 @@ func decide(ctx context.Context, i *command.Invocation, yes bool) error {
 	}
 	switch {
 	case unasked:
-		return command.Usagef("read the lines, then: qq trust --yes", "nothing is trusted: %v", err)
+		if named != "" {
+			named = vocabulary.ShellWord(named) + " "
+		}
+		return command.Usagef("read the lines, then: qq trust "+named+"--yes", "nothing is trusted: %v", err)
 	case err != nil:
 		return fmt.Errorf("nothing is trusted: %w", err)
 	}

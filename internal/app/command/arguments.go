@@ -46,12 +46,15 @@ type arguments struct {
 	files  bool // names of files
 	folder bool // the name of a folder
 	lists  bool // lists of values after :::
+	prompt bool // a prompt
 }
 
 func argumentsOf(c *cli.Command) arguments {
 	switch c.Name {
 	case "batch":
 		return arguments{files: true, lists: true}
+	case "plan":
+		return arguments{prompt: true}
 	case "trust":
 		return arguments{folder: true}
 	}

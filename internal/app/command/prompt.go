@@ -141,7 +141,7 @@ func isSentence(app *cli.App, named commandAt, args []string) bool {
 		least = 3
 	}
 	isTerm := len(words) > 0 && vocabulary.IsTerm(c.Name, words[0])
-	if c.Hidden || !isTerm && (len(words) < least || !slices.ContainsFunc(words, vocabulary.IsPlain)) {
+	if c.Hidden || takes.prompt || !isTerm && (len(words) < least || !slices.ContainsFunc(words, vocabulary.IsPlain)) {
 		return false
 	}
 	first, subs := words[0], names(c.Subcommands)

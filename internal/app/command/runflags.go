@@ -43,6 +43,13 @@ func PermissionFlags() []cli.Flag {
 			Name: "read-only", Usage: "nothing may be changed: no tool that writes, a shell only where the kernel " +
 				"keeps it from writing",
 		},
+		Choice(&cli.StringFlag{
+			Name: "isolate", Usage: "what kind of copy of the folder each task that can write gets: auto, overlay or " +
+				"worktree; off is none",
+		}, []string{"auto", "overlay", "worktree", "off"}),
+		&cli.BoolFlag{
+			Name: "strict-targets", Usage: "a task with targets, and what it starts, may change nothing else",
+		},
 		&cli.StringFlag{Name: "approve", Usage: "what happens to a call that can do harm: ask, auto or deny"},
 		&cli.BoolFlag{Name: "auto-approve", Usage: "the same as --approve auto"},
 		Choice(&cli.StringSliceFlag{

@@ -178,7 +178,7 @@ func checkAgent(reg *agents.Registry, e agents.Entry) checkedAgent {
 			check.Findings = append(check.Findings, defect{isWarning, a.Lines["agents"], text})
 		}
 	}
-	check.Findings = append(check.Findings, idle(a)...)
+	check.Findings = append(append(check.Findings, idle(a)...), round(reg, a)...)
 	slices.SortStableFunc(check.Findings, func(x, y defect) int { return cmp.Compare(x.Line, y.Line) })
 	return check
 }

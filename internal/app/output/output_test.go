@@ -18,6 +18,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor/jobs"
+	"qq/pkg/supervisor/plan"
 	"qq/pkg/task"
 )
 
@@ -70,7 +71,7 @@ func shape(text string) string {
 func TestText(t *testing.T) {
 	done := task.Task{}.Ended(task.Completed, "")
 	done.Output = "a\nb"
-	failed := task.Task{}.Ended(task.Failed, strings.Repeat("long ", 100)+"\n")
+	failed := task.Task{}.Ended(task.Failed, strings.Repeat("long ", 200)+"\n")
 	idle := task.Task{}.Ended(task.Idle, "silent")
 	unstarted := task.Task{}.Ended(task.Cancelled, "not started: stopped")
 	all := func(change func(*Results)) string {
@@ -93,12 +94,23 @@ func TestText(t *testing.T) {
 		"[task 3 failed: idle: silent]\n", all(func(r *Results) { r.Heads, r.Terminal = true, true }))
 }
 
-// TestFailure: what a signal ended has not failed, and nothing is said twice.
+// TestFailure: what a signal ended has not failed, and nothing is said twice. An answer is incomplete only if it broke
+// off.
 func TestFailure(t *testing.T) {
+	with := func(id string, s task.Status, why string) task.Result {
+		r := task.Task{ID: id}.Ended(s, why)
+		r.Output = "done"
+		return r
+	}
+	named := task.Task{ID: "b"}
 	for want, r := range map[string]task.Result{
 		"[task 1 terminated]\n":             task.Task{}.Ended(task.Terminated, "terminated"),
 		"[task 1 interrupted: by Ctrl-C]\n": task.Task{}.Ended(task.Interrupted, "by Ctrl-C"),
 		"[task 1 failed: timeout]\n":        task.Task{}.Ended(task.Timeout, "timeout"),
+		"[task 1 \"a\" failed: idle: silent; the answer above is incomplete]\n": with("a", task.Idle, "silent"),
+		"[task 1 check_failed: it broke]\n":                                     with("", task.CheckFailed, "it broke"),
+		"[task 1 conflict: lines]\n":                                            with("", task.Conflict, "lines"),
+		"[task 1 \"b\" skipped: needs a]\n":                                     named.Ended(task.Skipped, "needs a"),
 	} {
 		assert.Equal(t, want, failure(r))
 	}
@@ -221,7 +233,7 @@ func TestProgress(t *testing.T) {
 	busy := &work{}
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, true, 4, busy, nil, 0)
+		p := StartProgress(out, true, Tasks{Total: 4}, busy, nil)
 		p.Count(results()[0])
 		p.Count(results()[1])
 		time.Sleep(RedrawEvery + time.Millisecond)
@@ -233,7 +245,7 @@ func TestProgress(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, false, 4, busy, nil, 0)
+		p := StartProgress(out, false, Tasks{Total: 4}, busy, nil)
 		p.Count(results()[0])
 		time.Sleep(reportEvery + time.Millisecond)
 		synctest.Wait()
@@ -249,9 +261,11 @@ func TestProgress(t *testing.T) {
 			{ExecutionID: "3", State: task.Running, Started: time.Now(), Task: "it is tried again later"},
 			{ExecutionID: "4", State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child",
 				ParentExecutionID: "2", Slot: true},
+			{ExecutionID: "5", State: task.Waiting, Started: time.Now().Add(-time.Hour), Task: "it is done",
+				Ready: true},
 			{State: task.Queued, Task: "the next"},
 		}}
-		p := StartProgress(out, false, 10, w, nil, 0)
+		p := StartProgress(out, false, Tasks{Total: 10}, w, nil)
 		cached := results()[0]
 		cached.Cached = true
 		left := task.Task{}.Ended(task.Cancelled, "") // it was not started: that is no end
@@ -266,7 +280,7 @@ func TestProgress(t *testing.T) {
 		time.Sleep(reportEvery)
 		synctest.Wait()
 		p.Stop()
-		const head = "qq: 5/10 done, 1 cancelled, 2 at work, 1 waiting · "
+		const head = "qq: 5/10 done, 1 cancelled, 2 at work, 1 waiting, 1 to join · "
 		assert.Equal(t, head+"30 s, 2.0/min, 2m 30s left · oldest: 1m 30s the first\n"+
 			head+"1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
 			shown(), "what was known says nothing of the rest")
@@ -274,13 +288,43 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
 		ends := make(chan struct{})
-		p := StartProgress(out, true, 4, busy, ends, 0)
+		p := StartProgress(out, true, Tasks{Total: 4}, busy, ends)
 		p.Count(results()[0])
 		close(ends)
 		synctest.Wait()
 		assert.Equal(t, wipe+"stopping; Ctrl-C again kills · 1/4 done", shown(), "at once")
 		p.Stop()
 	})
+	for most, want := range map[int]string{
+		4: "qq: 1/6 done, 1 failed, 2 skipped, 1 at work, 2 wait · 30 s, 2.0/min, 1m 30s left · notes waits for cli · " +
+			"oldest: 30 s\n",
+		1: "qq: 1/6 done, 1 failed, 2 skipped, 1 at work · 30 s, 2.0/min, 1m 30s left · oldest: 30 s\n", // of course
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			out, shown := newOutput(t)
+			w := &work{jobs: []jobs.Job{
+				{ExecutionID: "1", State: task.Running, Started: time.Now(), Index: 1, Slot: true},
+				{ExecutionID: "2", State: task.Queued, Index: 3},
+			}}
+			with := func(id string, needs ...string) plan.Task { return plan.Task{ID: id, Needs: needs} }
+			planned, err := plan.New([]plan.Task{with("api"), with("cli"), with("fix", "api"), with("notes", "cli"),
+				with("last", "notes"), with("gone", "fix")}, plan.Options{Together: true})
+			require.NoError(t, err)
+			p := StartProgress(out, false, Tasks{Total: 6, Jobs: most, Plan: planned}, w, nil)
+			ended := func(i int, s task.Status) {
+				r := task.Task{}.Ended(s, "")
+				r.Index, r.Attempts = i, 1
+				p.Count(r)
+			}
+			ended(0, task.Empty)
+			ended(2, task.Skipped)
+			ended(5, task.Skipped)
+			time.Sleep(reportEvery + time.Millisecond)
+			synctest.Wait()
+			p.Stop()
+			assert.Equal(t, want, shown())
+		})
+	}
 	var none *Progress
 	none.Count(results()[0])
 	none.Stop()

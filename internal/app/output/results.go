@@ -134,6 +134,8 @@ func failure(res task.Result) string {
 	what := "failed: "
 	switch res.Status {
 	case task.Failed:
+	case task.CheckFailed, task.Conflict, task.Skipped: // the words say that it failed, or it did not run
+		what = string(res.Status) + ": "
 	case task.Cancelled, task.Interrupted, task.Terminated:
 		what = string(res.Status) + ": "
 		if strings.HasPrefix(res.Err(), "not started: ") {
@@ -145,12 +147,30 @@ func failure(res task.Result) string {
 	if res.Err() == string(res.Status) {
 		what = strings.TrimSuffix(what, ": ") // the same
 	} else {
-		what += task.Shorten(res.Err(), maxReason)
+		most := maxReason
+		if res.Status == task.Conflict { // it ends with a command
+			most = len(res.Err())
+		}
+		what += task.Shorten(res.Err(), most)
 	}
-	if res.Output != "" {
+	if res.Output != "" && !whole(res.Status) {
 		what += "; the answer above is incomplete"
 	}
-	return fmt.Sprintf("[task %d %s]\n", res.Index+1, what)
+	return fmt.Sprintf("[%s %s]\n", Named(res), what)
+}
+
+// whole reports whether a task that failed so has said all that it had to say.
+func whole(s task.Status) bool { return s == task.CheckFailed || s == task.Conflict }
+
+// maxID is how many characters of the id of a task stand in a line.
+const maxID = 60
+
+// Named returns what a task is called in a line: its number, and its id if it has one.
+func Named(res task.Result) string {
+	if res.ID == "" {
+		return fmt.Sprintf("task %d", res.Index+1)
+	}
+	return fmt.Sprintf("task %d %q", res.Index+1, task.Shorten(res.ID, maxID))
 }
 
 // End prints what must follow the last result: the end of a JSON array.

@@ -40,6 +40,14 @@ func TestBatchLine(t *testing.T) {
 	s.cancelled = 1
 	assert.Equal(t, "23/50 done, 2 failed, 1 cancelled, 3 at work · 1m 12s, 19.2/min, 1m 25s left · oldest: 48 s",
 		s.line(99))
+	early.held, early.hold, early.atWork, early.done, early.worked = 2, "notes waits for cli", 1, 0, 0
+	for most, want := range map[int]string{
+		80: "0/3 done, 1 at work, 2 wait · 12 s · notes waits for cli · oldest: 12 s",
+		56: "0/3 done, 1 at work, 2 wait · 12 s · notes waits for cli",
+		37: "0/3 done, 1 at work, 2 wait · 12 s",
+	} {
+		assert.Equal(t, want, early.line(most))
+	}
 }
 
 // TestColumnsFor: the ^C that a terminal echoes after the line has room, so that it does not wrap.

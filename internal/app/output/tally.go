@@ -12,7 +12,7 @@ import (
 type Tally struct {
 	Failed     int
 	NotStarted int
-	Warned     int // successful tasks whose results have warnings
+	Warned     int // tasks whose results have warnings
 	Repeated   int // tasks that needed more than one attempt
 	Cached     int // completed tasks whose answer came from the cache
 	// Known is the number of results from an earlier run of the batch, and Usage is the
@@ -33,7 +33,8 @@ func (t *Tally) Add(r task.Result) {
 		return
 	case !r.Success:
 		t.Failed++
-	case len(r.Warnings) > 0:
+	}
+	if len(r.Warnings) > 0 {
 		t.Warned++
 	}
 	if r.Attempts > 1 {
@@ -78,9 +79,10 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 	var parts []string
 	ended := 0
 	for _, s := range []task.Status{
-		task.Completed, task.Failed, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
+		task.Completed, task.Failed, task.CheckFailed, task.Conflict,
+		task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
 		task.Killed, task.OutOfMemory, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused,
-		task.Interrupted, task.Terminated, task.Cancelled,
+		task.Interrupted, task.Terminated, task.Cancelled, task.Skipped,
 	} {
 		if n := t.counts[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))

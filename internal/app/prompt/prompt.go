@@ -68,6 +68,8 @@ func Task(i *command.Invocation, c *cli.Context, commands []*cli.Command) (task.
 	case given == 0 && len(piped.images) > 0:
 		return task.Task{}, command.Usagef(`for example: qq --image a.png "What is this?"`,
 			"an image is given, and no task")
+	case given == 0 && c.Command.Name == "plan":
+		return task.Task{}, command.Usagef(`for example: qq plan "Rename Foo to Bar everywhere"`, "no task")
 	case given == 0:
 		return task.Task{}, command.Usagef(
 			`for example: qq "Summarize README.md", or: git diff | qq "write a commit message"`, "no task")

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,8 +107,31 @@ func resultFields(field func(name, value string), result task.Result) {
 		files[i] = output.OneLine(f)
 	}
 	field("changed", strings.Join(files, ", "))
+	didFields(field, result.Did)
 	for _, warning := range result.Warnings {
 		field("warning", output.OneLine(warning))
+	}
+}
+
+// didFields calls field for what the agent did.
+func didFields(field func(name, value string), did *task.Did) {
+	if did == nil {
+		return
+	}
+	var calls []string
+	for _, name := range slices.Sorted(maps.Keys(did.Calls)) {
+		calls = append(calls, fmt.Sprintf("%s %d", output.OneLine(name), did.Calls[name]))
+	}
+	field("did", strings.Join(calls, ", "))
+	for _, c := range did.Commands {
+		what := ""
+		if c.Check {
+			what = "the check, "
+		}
+		field("ran", fmt.Sprintf("%s (%sexit code %d)", output.OneLine(c.Line), what, c.ExitCode))
+	}
+	if did.MoreCommands > 0 {
+		field("ran", fmt.Sprintf("%d more commands", did.MoreCommands))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,8 @@ type layout struct {
 	Status bool // the rows of a list were chosen by their status
 	Errors bool // the runs of a list are followed by their errors
 	Home   string
-	Shares []ledger.Share // what agents used at each depth, of the run or batch that is shown
+	Told   map[string]string // a line below the run or the batch with that id
+	Shares []ledger.Share    // what agents used at each depth, of the run or batch that is shown
 }
 
 const (
@@ -51,7 +53,7 @@ func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layo
 	var rows []row
 	listed := map[string]bool{}
 	for _, b := range batches {
-		rows = append(rows, o.batch(b))
+		rows = append(rows, o.batch(current(b)))
 		listed[b.ID] = true
 	}
 	ofBatch := false // a run is a task of a batch
@@ -110,6 +112,7 @@ func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layo
 
 // printBatch prints a batch, and its runs below it, each that failed with the first line of its error.
 func printBatch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o layout) error {
+	b = current(b)
 	if o.JSON {
 		return output.WriteJSON(w, struct {
 			batchValue
@@ -121,10 +124,64 @@ func printBatch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o layout) err
 		return err
 	}
 	o.Errors, o.Batch = true, true
+	runs, left := listed(b, runs)
 	if err := printRuns(w, runs, nil, o); err != nil {
 		return err
 	}
+	if left != "" {
+		if err := o.write(w, []string{columns.Cut("not started: "+left, o.width())}); err != nil {
+			return err
+		}
+	}
 	return o.printUsed(w, b.Usage)
+}
+
+// listed returns runs, the newest first, without tasks that were skipped and have run since, and the numbers of the
+// tasks of a batch that were not started: "2, 4 to 7". Of a batch at work, and of one with more runs, it returns none.
+func listed(b ledger.BatchRow, runs []ledger.Run) (kept []ledger.Run, left string) {
+	seen := map[int]bool{}
+	for _, r := range runs {
+		if r.Status != task.Skipped || !seen[r.Index] {
+			kept = append(kept, r)
+		}
+		seen[r.Index] = true
+	}
+	if b.Live || len(runs) >= MaxShown {
+		return kept, ""
+	}
+	var spans []string
+	for i := 0; i < b.Count; i++ {
+		first := i
+		for i < b.Count && !seen[i] {
+			i++
+		}
+		switch i - first {
+		case 0:
+		case 1:
+			spans = append(spans, fmt.Sprint(i))
+		default:
+			spans = append(spans, fmt.Sprintf("%d to %d", first+1, i))
+		}
+	}
+	return kept, strings.Join(spans, ", ")
+}
+
+// current returns b without tasks that were skipped and have run since: with the result that it needs, a task is
+// another one.
+func current(b ledger.BatchRow) ledger.BatchRow {
+	skipped, others := b.Counts[task.Skipped], 0
+	for s, n := range b.Counts {
+		if s != task.Skipped {
+			others += n
+		}
+	}
+	if left := max(b.Count-others, 0); skipped > left {
+		b.Counts = maps.Clone(b.Counts)
+		if b.Counts[task.Skipped] = left; left == 0 {
+			delete(b.Counts, task.Skipped)
+		}
+	}
+	return b
 }
 
 // batchValue is the JSON of a batch, for scripts. Type is "batch".
@@ -134,7 +191,7 @@ type batchValue struct {
 }
 
 func (o layout) run(r ledger.Run) row {
-	when, below := began(r), ""
+	when, below := began(r), o.Told[r.ID]
 	if o.Errors && r.Status != task.Completed {
 		first, _, _ := strings.Cut(strings.TrimSpace(r.Error), "\n")
 		below = o.text(first)
@@ -172,7 +229,7 @@ func (o layout) batch(b ledger.BatchRow) row {
 	return row{true, b.Started, []string{
 		short(b.ID), "", o.clock(b.Started), status, "(batch)", span, tokens(b.Usage), output.Cost(b.Usage),
 		progress(b),
-	}, b.Usage.Cost > 0, "", batchValue{"batch", b}}
+	}, b.Usage.Cost > 0, o.Told[b.ID], batchValue{"batch", b}}
 }
 
 // progress describes how far a batch is. A batch that was resumed with other tasks may have
@@ -186,6 +243,11 @@ func progress(b ledger.BatchRow) string {
 	text := fmt.Sprintf("%d/%d done", done, max(b.Count, begun))
 	if failed > 0 {
 		text += fmt.Sprintf(", %d failed", failed)
+	}
+	for _, s := range []task.Status{task.Interrupted, task.Terminated, task.Cancelled, task.Skipped} {
+		if n := b.Counts[s]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, s)
+		}
 	}
 	if left := b.Count - begun; left > 0 && !b.Live {
 		text += fmt.Sprintf(", %d not started", left)
@@ -233,7 +295,11 @@ func printTree(w io.Writer, runs []ledger.Run, o layout) error {
 			if costs { // each its own
 				cells = append(cells, output.Cost(r.Usage))
 			}
-			t = append(t, append(cells, o.text(r.Task)))
+			text := r.Task
+			if r.Status == task.Skipped {
+				text = r.Error + ": " + text
+			}
+			t = append(t, append(cells, o.text(text)))
 			if r.ID != "" {
 				grow(r.ID, before+deeper)
 			}

@@ -78,7 +78,7 @@ b1b2c3d4  14:59             queued *         explorer          -       -       è
 a1b2c3d4  14:58             running *        coder             1m15s   12.3k   Write the function...
 0000ba01  14:47             running *        (batch)           12m03s  -       412/500 done, 3 fa...
 c1b2c3d4  2026-11-20 09:00  unknown_outcome  a-name-longer...  1h00m   17      long long long lon...
-0000ba02  2026-11-20 08:00  interrupted      (batch)           -       -       1/3 done in /home/...
+0000ba02  2026-11-20 08:00  interrupted      (batch)           -       -       1/3 done, 2 cancel...
 0000ba03  2026-11-20 07:00  completed        (batch)           -       -       3/3 done
 0000ba04  2026-11-20 06:00  limit            (batch)           3h00m   4200    3/3 done, 1 failed...
 `, "\n"+b.String())
@@ -92,14 +92,14 @@ func TestProgress(t *testing.T) {
 	for want, b := range map[string]ledger.BatchRow{
 		"12/12 done": {Batch: ledger.Batch{Count: 11},
 			Counts: map[task.Status]int{task.Completed: 12}}, // it went on with other tasks
-		"1/11 done, 8 not started": {Batch: ledger.Batch{Count: 11},
+		"1/11 done, 2 interrupted, 8 not started": {Batch: ledger.Batch{Count: 11},
 			Counts: map[task.Status]int{task.Completed: 1, task.Interrupted: 2}},
 		"2/11 done, 1 failed, 9 not started": {Batch: ledger.Batch{Count: 11, Dir: ""},
 			Counts: map[task.Status]int{task.Completed: 1, task.Failed: 1}},
 		"0/11 done, 11 not started in /a b": {Batch: ledger.Batch{Count: 11, Dir: "/a\nb"}},
 		"1/11 done in /x": {Batch: ledger.Batch{Count: 11, Dir: "/x"}, Live: true,
 			Counts: map[task.Status]int{task.Completed: 1}},
-		"11/12 done, 1 failed": {Batch: ledger.Batch{Count: 11},
+		"11/12 done, 1 failed, 1 cancelled": {Batch: ledger.Batch{Count: 11},
 			Counts: map[task.Status]int{task.Completed: 10, task.Timeout: 1, task.Cancelled: 1}},
 		"0/2 done": {Batch: ledger.Batch{Count: 1}, Live: true,
 			Counts: map[task.Status]int{task.Running: 2}},
@@ -443,4 +443,25 @@ func TestFigures(t *testing.T) {
 	}
 	assert.Equal(t, "-", layout{Now: now}.clock(time.Time{}))
 	assert.Equal(t, "1234", short("1234"))
+}
+
+// TestListed: each task of a batch is there, by a run or by its number.
+func TestListed(t *testing.T) {
+	run := func(index int, s task.Status) ledger.Run { return ledger.Run{Index: index, Status: s} }
+	runs := []ledger.Run{run(2, task.Completed), run(2, task.Skipped), run(4, task.Skipped), run(0, task.Failed),
+		run(0, task.Interrupted)}
+	b := ledger.BatchRow{Batch: ledger.Batch{Count: 9}, Counts: map[task.Status]int{
+		task.Completed: 1, task.Failed: 1, task.Skipped: 2}}
+	kept, left := listed(b, runs)
+	assert.Equal(t, []ledger.Run{runs[0], runs[2], runs[3], runs[4]}, kept)
+	assert.Equal(t, "2, 4, 6 to 9", left)
+	b.Live = true
+	_, left = listed(b, runs)
+	assert.Empty(t, left)
+	assert.Equal(t, 2, current(b).Counts[task.Skipped])
+	b.Count = 3
+	assert.Equal(t, 1, current(b).Counts[task.Skipped], "the other one has run since")
+	b.Count = 2
+	assert.NotContains(t, current(b).Counts, task.Skipped)
+	assert.Equal(t, 2, b.Counts[task.Skipped])
 }

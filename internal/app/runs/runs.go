@@ -14,12 +14,14 @@ package runs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
 	"qq/internal/app/values"
+	"qq/internal/control"
 	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
@@ -106,6 +108,12 @@ func (r runs) listRuns(c *cli.Context) error {
 		list, batches, err := query(led, f)
 		if err != nil {
 			return runsError(err)
+		}
+		waits := unstarted(o.Home, f)
+		if o.Told = waits.counts(); f.Agent != "" || f.Batch != "" || len(f.Status) > 0 {
+			if len(f.Status) == 0 || slices.Contains(f.Status, task.Queued) {
+				list = append(waits.chosen(f), list...)
+			}
 		}
 		if o.Limit > 0 && len(list)+len(batches) > o.Limit && !o.JSON {
 			r.Note("there are more (--limit is %d): --limit 0 shows all", o.Limit)
@@ -196,6 +204,13 @@ func (r runs) runTree(c *cli.Context) error {
 		list, err := led.Tree(id)
 		if err != nil {
 			return err
+		}
+		if slices.ContainsFunc(list, atWork) {
+			batch := ""
+			if list[0].Parent == "" {
+				batch = list[0].Batch
+			}
+			list = append(list, waiting(control.Look(o.Home)).below(list, batch)...)
 		}
 		return printTree(r.Out, list, o)
 	})

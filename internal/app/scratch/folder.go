@@ -221,6 +221,7 @@ func (f *Folder) Remove() error {
 	err := discard(f.own)
 	f.lock.Close()
 	f.own = ""
+	f.sweep() // a process that a killed root was starting may have had the lock of its folder
 	return err
 }
 

@@ -1,4 +1,5 @@
-// Package values reads the values of flags that several commands have: times and statuses.
+// Package values reads the values of flags: times and statuses, which several commands have, sizes, and when a batch
+// ends early.
 package values
 
 import (

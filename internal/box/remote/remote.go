@@ -47,22 +47,27 @@ type request struct {
 	Marker   []byte        `json:"marker,omitempty"`
 	Terminal bool          `json:"terminal,omitempty"`
 	Grace    time.Duration `json:"grace,omitempty"`
+	Wrote    [][]byte      `json:"wrote,omitempty"` // no command: a question of [Client.Wrote]
 }
 
 // reply is what the socket of a command says: first that it was started, or why not, and then how it ended.
 type reply struct {
 	Error   string       `json:"error,omitempty"`
 	Outcome *box.Outcome `json:"outcome,omitempty"`
+	Wrote   [][]byte     `json:"wrote,omitempty"` // the answer to a question
 }
 
 // Pair returns the two ends of a connection for [Serve], and for a [Client] in a child that inherits the file.
 func Pair() (*net.UnixConn, *os.File, error) {
+	syscall.ForkLock.RLock() // else a process that is started meanwhile may inherit them
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	for _, fd := range fds {
-		syscall.CloseOnExec(fd)
 	}
 	theirs := os.NewFile(uintptr(fds[1]), "commands")
 	conn, err := connection(os.NewFile(uintptr(fds[0]), "commands"))
@@ -105,18 +110,43 @@ func New(f *os.File) (*Client, error) {
 
 // Start asks for c to be started. Stdout of c must be its Stderr too; it has no Stdin and no Extra.
 func (r *Client) Start(c proc.Command, show []string) (box.Running, error) {
-	text, err := json.Marshal(request{
+	a, _, err := r.ask(request{
 		Path: []byte(c.Path), Args: toBytes(c.Args), Env: toBytes(c.Env), Dir: []byte(c.Dir), Show: toBytes(show),
 		Marker: []byte(c.Marker), Terminal: c.Terminal, Grace: c.Grace,
-	})
+	}, c.Stdout)
 	if err != nil {
 		return nil, err
+	}
+	go a.run()
+	return a, nil
+}
+
+// Wrote returns those of files, relative to the working directory, that were changed in the copy of the tree in which
+// commands work, and not by others in the tree.
+func (r *Client) Wrote(files []string) ([]string, error) {
+	none, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer none.Close()
+	a, first, err := r.ask(request{Wrote: toBytes(files)}, none)
+	if err != nil {
+		return nil, err
+	}
+	return toText(first.Wrote), a.conn.Close()
+}
+
+// ask sends a request, and returns the first reply. A command writes to out.
+func (r *Client) ask(q request, out *os.File) (a *asked, first reply, err error) {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return nil, first, err
 	}
 	own, theirs, err := Pair()
 	if err != nil {
-		return nil, err
+		return nil, first, err
 	}
-	rights := syscall.UnixRights(int(theirs.Fd()), int(c.Stdout.Fd()))
+	rights := syscall.UnixRights(int(theirs.Fd()), int(out.Fd()))
 	head := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
 	r.mu.Lock()
 	_, _, err = r.conn.WriteMsgUnix(head, rights, nil)
@@ -127,10 +157,9 @@ func (r *Client) Start(c proc.Command, show []string) (box.Running, error) {
 	theirs.Close() // so that own ends if the root does not take it
 	if err != nil {
 		own.Close()
-		return nil, fmt.Errorf("ask the root to start a command: %w", err)
+		return nil, first, fmt.Errorf("ask the root to start a command: %w", err)
 	}
-	a := &asked{conn: own, replies: json.NewDecoder(io.LimitReader(own, maxOutcome)), done: make(chan struct{})}
-	var first reply
+	a = &asked{conn: own, replies: json.NewDecoder(io.LimitReader(own, maxOutcome)), done: make(chan struct{})}
 	switch err = a.replies.Decode(&first); {
 	case err != nil:
 		err = fmt.Errorf("the root did not start the command: %w", err)
@@ -139,10 +168,9 @@ func (r *Client) Start(c proc.Command, show []string) (box.Running, error) {
 	}
 	if err != nil {
 		own.Close()
-		return nil, err
+		return nil, first, err
 	}
-	go a.run()
-	return a, nil
+	return a, first, nil
 }
 
 // asked is a command that the root started for this process.
@@ -241,7 +269,7 @@ func receive(conn *net.UnixConn) (q request, files [2]*os.File, err error) {
 	if err := json.Unmarshal(text, &q); err != nil {
 		return q, files, err
 	}
-	if !marker().Match(q.Marker) || len(q.Show) > maxShown {
+	if !marker().Match(q.Marker) || len(q.Show) > maxShown || len(q.Wrote) > maxShown {
 		return q, files, errors.New("a request for a command is not valid")
 	}
 	for i, fd := range fds {
@@ -277,6 +305,11 @@ func serve(q request, files [2]*os.File, b *box.Box, gone <-chan struct{}) (lost
 		return nil
 	}
 	defer conn.Close()
+	if len(q.Wrote) > 0 {
+		files[1].Close()
+		answer(conn, reply{Wrote: toBytes(b.Wrote(toText(q.Wrote)))})
+		return nil
+	}
 	r, err := b.Launch(proc.Command{
 		Path: string(q.Path), Args: toText(q.Args), Env: slices.DeleteFunc(toText(q.Env), loads), Dir: string(q.Dir),
 		Stdout: files[1], Stderr: files[1], Terminal: q.Terminal, Grace: min(max(q.Grace, 0), time.Minute),

@@ -22,7 +22,7 @@ func restore(record []byte, output string) (task.Result, error) {
 // Earlier is what earlier runs of a batch recorded about one of its tasks. The zero Earlier
 // means that there is no record.
 type Earlier struct {
-	Result task.Result // the newest result
+	Result task.Result // the newest result; without one it has the id of the newest execution
 	Ended  bool        // Result is set
 	At     time.Time   // when it ended
 	// Acted means that a run after the last conclusive result began side effects and was
@@ -52,9 +52,8 @@ WHERE e.key = ? AND b.dir = ? ORDER BY e.n DESC LIMIT 1), '')`, key, dir).Scan(&
 // anything, the result is the zero Earlier.
 func (l *Ledger) Known(batch, key string, nth int) (past Earlier, err error) {
 	defer func() { err = l.fault("look for an earlier result", err) }()
-	s, err := l.prepared(`SELECT r.record, coalesce(r.output, ''), coalesce(r.ended, 0),
-  EXISTS (SELECT 1 FROM effects f WHERE f.execution = e.n)
-FROM executions e LEFT JOIN results r ON r.execution = e.n
+	s, err := l.prepared(`SELECT e.id, r.record, coalesce(r.output, ''), coalesce(r.ended, 0),
+  EXISTS (SELECT 1 FROM effects f WHERE f.execution = e.n) FROM executions e LEFT JOIN results r ON r.execution = e.n
 WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DESC`)
 	if err != nil {
 		return past, err
@@ -66,10 +65,10 @@ WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DES
 	defer rows.Close()
 	for rows.Next() { // from the newest run back to the last conclusive one
 		var record []byte
-		var output string
+		var id, output string
 		var ended time.Time
 		var acted bool
-		if err := rows.Scan(&record, &output, stamped{&ended}, &acted); err != nil {
+		if err := rows.Scan(&id, &record, &output, stamped{&ended}, &acted); err != nil {
 			return past, err
 		}
 		r := task.Result{Effects: acted}
@@ -85,6 +84,7 @@ WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DES
 			}
 		}
 		past.Acted = past.Acted || acted || r.Effects
+		past.Result.ExecutionID = max(past.Result.ExecutionID, id) // ids are in the order of time
 	}
 	return past, rows.Err()
 }

@@ -67,11 +67,11 @@ type BatchRow struct {
 	Live       bool                `json:"live"` // a live root works on it
 }
 
-// Done returns how many tasks finished by themselves, rather than being cancelled or
-// interrupted, and how many of these failed.
+// Done returns how many tasks finished by themselves, rather than being cancelled,
+// interrupted or skipped, and how many of these failed.
 func (b BatchRow) Done() (done, failed int) {
 	for s, n := range b.Counts {
-		if s.Final() && s != task.Cancelled && s != task.Interrupted && s != task.Terminated {
+		if s.Final() && s != task.Cancelled && s != task.Interrupted && s != task.Terminated && s != task.Skipped {
 			done += n
 		}
 	}

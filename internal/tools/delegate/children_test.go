@@ -94,6 +94,14 @@ func TestSpawnAgentInBackground(t *testing.T) {
 	assert.Equal(t, tool.Text("started "+one+" (coder): collect it with wait_children"), r)
 	assert.Equal(t, []task.Task{{Text: "do", Agent: "coder"}}, f.spawned)
 
+	for _, targets := range []string{`["a.go","src/*.{ts,js}"]`, `"a.go, src/*.{ts,js}"`,
+		`"[\"a.go\",\"src/*.{ts,js}\"]"`, `"a.go\nsrc/*.{ts,js}"`} {
+		f.spawned = nil
+		f.run(t, "spawn_agent", `{"instructions":"do","agent":"coder","background":true,"targets":`+targets+`}`)
+		want := task.Task{Text: "do", Agent: "coder", Targets: []string{"a.go", "src/*.{ts,js}"}}
+		assert.Equal(t, []task.Task{want}, f.spawned, targets)
+	}
+
 	f.err = errors.New("Maximum 200 sub-agents exceeded")
 	assert.Equal(t, "Error: Maximum 200 sub-agents exceeded",
 		f.run(t, "spawn_agent", `{"instructions":"do","background":true}`).Content)
@@ -116,8 +124,9 @@ func TestSpawnAgentRefusesWhatIsWrong(t *testing.T) {
 		`{"instructions":"a","agent":"coder","name":"x"}`: `Error: a registered agent has its own prompt`,
 		`{"instructions":"a","working_dir":"../x"}`: `Error: "working_dir" must be a folder inside the ` +
 			`working directory`,
-		`{"instructions":"a","timeout":-1}`: `Error: timeout is -1`,
-		`{"instructions":"a","schema":[]}`:  `Error: "schema" must be an object`,
+		`{"instructions":"a","targets":[1]}`: `Error: "targets" must be a text or a list of texts`,
+		`{"instructions":"a","timeout":-1}`:  `Error: timeout is -1`,
+		`{"instructions":"a","schema":[]}`:   `Error: "schema" must be an object`,
 		standin.Args("instructions", "a", "system_prompt",
 			"\x00"): `Error: system_prompt contains a character that is no text`,
 		standin.Args("instructions", "a", "system_prompt",

@@ -40,19 +40,19 @@ func Tools(p Parent, roster Roster, agents func() []AgentInfo) tool.Set {
 	set := tool.Set{
 		tool.Function{Do: g.delegateTask, Intent: planned(oneTask), About: tool.Spec{
 			Name: "delegate_task", Effect: tool.Delegates,
-			Description: `Have another agent do one task. It sees only task and context. ` +
+			Description: `Give an agent one task. It sees only task and context. ` +
 				`Example: {"task":"Find where ports are set","agent":"explorer"}` + roster.String(),
 			Parameters: json.RawMessage(`{"type":"object","required":["task"],"properties":{` +
-				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
-				`"working_dir":{"type":"string"},"targets":{"type":"array","items":{"type":"string"}}}}`)}},
+				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"}}}`)}},
 		tool.Function{Do: g.runParallel, Intent: planned(decodeParallel), About: tool.Spec{
 			Name: "run_parallel_tasks", Effect: tool.Delegates,
-			Description: `Have tasks done at once, each as in delegate_task. ` +
-				`Example: {"tasks":[{"task":"Judge a.go","agent":"analyzer"},` +
-				`{"task":"Judge b.go","agent":"analyzer"}]}`,
+			Description: `delegate_task for many at once, each after its needs. ` +
+				`Example: {"tasks":[{"id":"a","task":"Fix x"},{"task":"Test","needs":["a"]}]}`,
 			Parameters: json.RawMessage(`{"type":"object","required":["tasks"],"properties":{"tasks":{"type":"array",` +
-				`"items":{"type":"object","required":["task"],"properties":{` +
-				`"task":{"type":"string"},"agent":{"type":"string"}}}}}}`)}},
+				`"items":{"type":"object","required":["task"],"properties":{"id":{"type":"string"},` +
+				`"task":{"type":"string"},"agent":{"type":"string"},` +
+				`"targets":{"type":"array","items":{"type":"string"}},` +
+				`"needs":{"type":"array","items":{"type":"string"}}}}}}}`)}},
 		g.spawnTool(),
 		tool.Function{Do: tool.TextOnly(g.listAgents), About: tool.Spec{Name: "list_agents", Effect: tool.Reads,
 			Description: `List the agents that can be asked.`,
@@ -79,7 +79,11 @@ func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (too
 
 // decodeTask decodes the arguments of delegate_task.
 func decodeTask(args json.RawMessage) (task.Task, error) {
-	t, err := task.Decode(lenient(tool.Unwrap(args)))
+	data, err := lenient(tool.Unwrap(args))
+	if err != nil {
+		return task.Task{}, err
+	}
+	t, err := task.Decode(data)
 	if err != nil {
 		return t, err
 	}
@@ -104,8 +108,8 @@ func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 }
 
 // footer returns a line about what the task took: "[coder 7dfddf4f: completed in 12.3 s, 3,120 tokens in,
-// 410 out]". It is "" for a task that never started. Arrays of results have no such line: they stay JSON,
-// and each result in them has duration_ms and usage.
+// 410 out]". It is "" for a task that never started. Arrays of results have [report] instead, and each
+// result in them has duration_ms and usage.
 func footer(r task.Result) string {
 	if r.ExecutionID == "" || r.Attempts == 0 {
 		return ""
@@ -175,7 +179,7 @@ func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (tool
 		return tool.Result{}, err
 	}
 	text, err := encode(results)
-	return tool.Result{Content: text, Refused: refusal(results)}, err
+	return tool.Result{Content: text, Footer: report(results), Refused: refusal(results)}, err
 }
 
 // decodeParallel decodes the arguments of run_parallel_tasks.
@@ -202,6 +206,7 @@ func encode(results []task.Result) (string, error) {
 	shown := make([]task.Result, len(results))
 	for i, r := range results {
 		shown[i] = listed(forModel(r))
+		shown[i].Did = nil // for people
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -224,7 +229,10 @@ func decodeTasks(data json.RawMessage) ([]task.Task, error) {
 	var items []json.RawMessage
 	if json.Unmarshal(data, &items) == nil && items != nil {
 		for i := range items {
-			items[i] = lenient(items[i])
+			var err error
+			if items[i], err = lenient(items[i]); err != nil {
+				return nil, fmt.Errorf("task %d: %w", i, err)
+			}
 		}
 		if again, err := json.Marshal(items); err == nil {
 			data = again

@@ -94,7 +94,9 @@ func TestFooter(t *testing.T) {
 	assert.Equal(t, tool.Result{Content: "done", Footer: want}, call("spawn_agent", `{"instructions":"x"}`))
 
 	array := call("run_parallel_tasks", `{"tasks":[{"task":"x"}]}`)
-	assert.Empty(t, array.Footer)
+	assert.Equal(t, "\n1 task: 1 completed", array.Footer, "a block of its own below the array")
+	assert.True(t, json.Valid([]byte(array.Content)))
+	assert.NotContains(t, array.Content, "\n", "the array is the first line")
 	assert.Contains(t, array.Content, `"duration_ms":12345`)
 	assert.Contains(t, array.Content, `"usage":{"input_tokens":1003120,"output_tokens":410}`)
 
@@ -116,7 +118,9 @@ func TestDelegateTaskRefusesWhatIsWrong(t *testing.T) {
 		`{}`:                                   `Error: "task" is missing: say what to do`,
 		`{"task":"x","agnet":"y"}`:             `Error: unknown key "agnet", did you mean "agent"? (known: `,
 		`{"task":"x","timeout":"soon"}`:        `Error: "timeout" must be a number`,
-		`{"task":"x","priority":1}`:            `Error: "priority" is not supported by this version`,
+		`{"task":"x","priority":1.5}`:          `Error: "priority" must be a whole number`,
+		`{"task":"x","priority":"1.5"}`:        `Error: "priority" must be a whole number`,
+		`{"task":"x","role":"boss"}`:           `Error: role is "boss": use information-gathering or `,
 		`{"task":"x","working_dir":"/"}`:       `Error: "working_dir" must be a folder inside the working directory`,
 		`{"task":"x","working_dir":"a/../.."}`: `Error: "working_dir" must be a folder inside the working directory`,
 		`[]`:                                   `Error: must be a JSON object`,
@@ -157,8 +161,8 @@ func TestRunParallelTasksRefusesAll(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"tasks":[{"task":"a"},{"task":"b","timeout":"x"}]}`: `Error: task 1: "timeout" must be a number. Nothing ` +
 			`was started`,
-		`{"tasks":[{"task":"a"},{"task":"b","needs":["a"]}]}`: `Error: task 1: "needs" is not supported by this ` +
-			`version. Nothing was started`,
+		`{"tasks":[{"task":"a"},{"task":"b","needs":[1]}]}`: `Error: task 1: "needs" must be an id or a list of ` +
+			`ids. Nothing was started`,
 		`{"tasks":[{"task":"a"},"b"]}`: `Error: task 1: must be a JSON object. Nothing ` +
 			`was started`,
 		`{"tasks":[{"task":"a"},{"tsk":"b"}]}`: `Error: task 1: unknown key "tsk"`,

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"qq/pkg/task"
 )
 
 // unfence returns text without a Markdown code fence, in which models often wrap JSON.
@@ -20,42 +22,42 @@ func unfence(text string) string {
 	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(inner), "```"))
 }
 
-// lenient converts the numbers, booleans, objects and lists of a task that a model wrote as
-// strings. It leaves everything else unchanged.
-func lenient(given json.RawMessage) json.RawMessage {
-	var keys map[string]json.RawMessage
-	if json.Unmarshal(given, &keys) != nil {
-		return given
+// lenient returns a task that a model wrote with the names that keys have here. It converts numbers,
+// booleans, objects and lists that were written as strings. It leaves everything else unchanged, above all
+// the text.
+func lenient(given json.RawMessage) (json.RawMessage, error) {
+	fields, ok := fieldsOf(given)
+	if !ok {
+		return given, nil // task.Decode says what is wrong
 	}
-	changed := false
-	plain := func(key string, ok func(string) bool) {
+	fields, err := renamed(fields, taskName)
+	if err != nil {
+		return nil, err
+	}
+	for i, f := range fields {
 		var text string
-		if json.Unmarshal(keys[key], &text) == nil && ok(text) {
-			keys[key], changed = json.RawMessage(text), true
+		if string(f.value) == "null" || json.Unmarshal(f.value, &text) != nil {
+			continue
+		}
+		switch f.key {
+		case "timeout", "priority":
+			_, err := strconv.ParseFloat(text, 64)
+			ok = err == nil && json.Valid([]byte(text))
+		case "read_only", "require_file_references":
+			ok = text == "true" || text == "false"
+		case "schema":
+			ok = strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid([]byte(text))
+		case "targets", "needs":
+			items, err := json.Marshal(task.Listed(text))
+			ok, text = err == nil, string(items)
+		default:
+			ok = false
+		}
+		if ok {
+			fields[i].value = json.RawMessage(text)
 		}
 	}
-	flag := func(s string) bool { return s == "true" || s == "false" }
-	plain("timeout", func(s string) bool {
-		_, err := strconv.ParseFloat(s, 64)
-		return err == nil && json.Valid([]byte(s))
-	})
-	plain("read_only", flag)
-	plain("require_file_references", flag)
-	plain("schema", func(s string) bool {
-		return strings.HasPrefix(strings.TrimSpace(s), "{") && json.Valid([]byte(s))
-	})
-	var text string
-	if json.Unmarshal(keys["targets"], &text) == nil && string(keys["targets"]) != "null" {
-		if list, err := json.Marshal(split(text)); err == nil {
-			keys["targets"], changed = list, true
-		}
-	}
-	if changed {
-		if again, err := json.Marshal(keys); err == nil {
-			return again
-		}
-	}
-	return given
+	return object(fields), nil
 }
 
 // list decodes a JSON array of strings, or one string that lists them.
@@ -65,45 +67,11 @@ func list(key string, value json.RawMessage) ([]string, error) {
 	}
 	var text string
 	if json.Unmarshal(value, &text) == nil {
-		return split(text), nil
+		return task.Listed(text), nil
 	}
 	var items []string
 	if json.Unmarshal(value, &items) != nil {
 		return nil, fmt.Errorf("argument %q must be a list of texts", key)
 	}
-	return trimmed(items), nil
-}
-
-// split splits a string that lists items: a JSON array, or items separated by commas or newlines.
-// A comma inside the braces of a glob does not separate.
-func split(text string) []string {
-	var items []string
-	if json.Unmarshal([]byte(text), &items) == nil {
-		return trimmed(items)
-	}
-	depth, start := 0, 0
-	for i, c := range text {
-		switch c {
-		case '{':
-			depth++
-		case '}':
-			depth--
-		case ',', '\n':
-			if depth <= 0 {
-				items, start = append(items, text[start:i]), i+1
-			}
-		}
-	}
-	return trimmed(append(items, text[start:]))
-}
-
-// trimmed returns items without surrounding white space and without empty items.
-func trimmed(items []string) []string {
-	kept := []string{}
-	for _, s := range items {
-		if s = strings.TrimSpace(s); s != "" {
-			kept = append(kept, s)
-		}
-	}
-	return kept
+	return task.Listed(string(value)), nil
 }

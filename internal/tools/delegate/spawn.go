@@ -17,7 +17,8 @@ func (g delegation) spawnTool() tool.Tool {
 	about := tool.Spec{Name: "spawn_agent", Effect: tool.Delegates,
 		Description: `Make a temporary agent, with your prompt and some of your tools, for one task. ` +
 			`Example: {"instructions":"Count the tests in src","tools":["list_files"],"mode":"read_only"}` +
-			`. With background it answers an id at once: collect the result with wait_children`,
+			`. With background it answers an id at once: collect the result with wait_children. ` +
+			`Writers need targets to run at once`,
 		Parameters: json.RawMessage(spawnSchema)}
 	return tool.Function{About: about, Do: g.spawn, Intent: planned(g.spawned)}
 }
@@ -27,7 +28,8 @@ const spawnSchema = `{"type":"object","required":["instructions"],"properties":{
 	`"instructions":{"type":"string"},"system_prompt":{"type":"string"},` +
 	`"tools":{"type":"array","items":{"type":"string"}},"mode":{"type":"string","enum":["default","read_only"]},` +
 	`"name":{"type":"string"},"agent":{"type":"string"},"model":{"type":"string"},"context":{"type":"string"},` +
-	`"working_dir":{"type":"string"},"timeout":{"type":"number"},` +
+	`"working_dir":{"type":"string"},"targets":{"type":"array","items":{"type":"string"}},` +
+	`"timeout":{"type":"number"},` +
 	`"schema":{"type":"object"},"require_file_references":{"type":"boolean"},"background":{"type":"boolean"}}}`
 
 func (g delegation) spawn(ctx context.Context, args json.RawMessage) (tool.Result, error) {
@@ -51,10 +53,16 @@ func (g delegation) spawn(ctx context.Context, args json.RawMessage) (tool.Resul
 // decodeSpawn decodes the arguments of spawn_agent.
 func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background bool, err error) {
 	var text, near, prompt, mode, agent, name, model, dir string
-	var tools, timeout, schema, references json.RawMessage
+	var tools, targets, timeout, schema, references json.RawMessage
 	fields := tool.Fields{"instructions": &text, "context": &near, "system_prompt": &prompt, "tools": &tools,
 		"mode": &mode, "agent": &agent, "timeout": &timeout, "schema": &schema, "require_file_references": &references,
-		"background": &background, "name": &name, "model": &model, "working_dir": &dir}
+		"background": &background, "name": &name, "model": &model, "working_dir": &dir, "targets": &targets}
+	if given, ok := fieldsOf(tool.Unwrap(args)); ok {
+		if given, err = renamed(given, agentName); err != nil {
+			return t, false, err
+		}
+		args = object(given)
+	}
 	if err := tool.Decode(args, fields); err != nil {
 		return t, false, err
 	}
@@ -78,7 +86,7 @@ func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background b
 		return t, false, fmt.Errorf("mode %q is not known: use default or read_only", task.Shorten(mode, 40))
 	}
 	if t, err = taskOf(map[string]any{"task": text, "context": near, "timeout": timeout, "schema": schema,
-		"require_file_references": references, "model": model, "working_dir": dir}); err != nil {
+		"require_file_references": references, "model": model, "working_dir": dir, "targets": targets}); err != nil {
 		return t, false, err
 	}
 	if err := checkFolder(t); err != nil {
@@ -97,7 +105,10 @@ func taskOf(values map[string]any) (task.Task, error) {
 	if err != nil {
 		return task.Task{}, err
 	}
-	return task.Decode(lenient(data))
+	if data, err = lenient(data); err != nil {
+		return task.Task{}, err
+	}
+	return task.Decode(data)
 }
 
 // temporary makes the definition of a temporary agent from its name, its prompt and its list of tools.

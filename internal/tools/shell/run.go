@@ -57,7 +57,11 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (tool.Result, err
 	_ = screen.SetReadDeadline(time.Now().Add(s.grace))
 	<-drained
 	text := out.result(verdict(outcome, why))
-	if outcome.Code != 0 && (strings.Contains(text, unwritable) || strings.Contains(text, unmovable)) {
+	switch lines := refusals(text, outcome.Viewed || s.Bound == nil); {
+	case len(lines) == 0:
+	case s.Bound != nil: // also if the command went on and ended well
+		text += "\n[" + s.Bound.Refused(lines) + "]"
+	case outcome.Code != 0:
 		text += obeyedHint
 	}
 	if outcome.Code != 0 && strings.Contains(text, socket) {
@@ -68,15 +72,40 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (tool.Result, err
 	}) {
 		text += forkHint
 	}
-	return tool.Result{Content: text, Changed: outcome.Changed, Warnings: outcome.Notes}, nil
+	ran := &tool.Command{Line: r.command, ExitCode: exitCode(outcome, why)}
+	return tool.Result{Content: text, Changed: outcome.Changed, Warnings: outcome.Notes, Ran: ran}, nil
 }
 
-// unwritable and unmovable are what programs say about a file that is not for commands to write, and obeyedHint is
-// what a model should know then.
+// refusals returns the lines of the output in which a command says that it could not write, because its mounts are
+// read-only. Without these, the system calls it otherwise.
+func refusals(text string, mounts bool) (lines []string) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, unwritable) || strings.Contains(line, unmovable) || !mounts &&
+			strings.Contains(line, unpermitted) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// exitCode returns the exit code of a command; why says why it was stopped, see attend.
+func exitCode(o box.Outcome, why string) int {
+	switch {
+	case why != "":
+		return tool.ExitStopped
+	case o.Signal != 0:
+		return 128 + int(o.Signal)
+	}
+	return o.Code
+}
+
+// unwritable and unmovable are what programs say about a file that is not for commands to write, and unpermitted is
+// what they say where commands have no mounts of their own. obeyedHint is what a model should know then.
 const (
-	unwritable = "Read-only file system"
-	unmovable  = "Device or resource busy"
-	obeyedHint = "\n[commands do not write .git, .env, .vscode and other files that programs obey, nor outside of " +
+	unwritable  = "Read-only file system"
+	unmovable   = "Device or resource busy"
+	unpermitted = "Permission denied"
+	obeyedHint  = "\n[commands do not write .git, .env, .vscode and other files that programs obey, nor outside of " +
 		"the writable folders. A person can allow more: QQ_WRITABLE=.git lets them commit]"
 )
 
@@ -233,6 +262,9 @@ func (o *output) add(text []byte) {
 	o.entry.write(text)
 }
 
+// NoOutput is what the model reads of a command that has printed nothing, before the line that says how it ended.
+const NoOutput = "[no output]"
+
 // result returns the answer that the model reads.
 func (o *output) result(verdict string) string {
 	where := o.entry.close(verdict)
@@ -241,7 +273,7 @@ func (o *output) result(verdict string) string {
 		text = onNewLine(text) + fmt.Sprintf("[%d characters are left out here; %s]\n", left, where) + tail
 	}
 	if strings.TrimSpace(text) == "" {
-		text = "[no output]"
+		text = NoOutput
 	}
 	return onNewLine(text) + verdict
 }

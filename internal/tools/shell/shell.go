@@ -47,6 +47,12 @@ type Starter interface {
 // Activity is told that something happens, so that a command which prints is not taken for one that hangs.
 type Activity interface{ Active() }
 
+// Bound knows the targets of a task, and that commands change nothing else.
+type Bound interface {
+	// Refused takes note of what a command said that could not write, and returns what the model should know then.
+	Refused(lines []string) (hint string)
+}
+
 // Config tells the tool where and how its commands run.
 type Config struct {
 	Host Starter
@@ -68,6 +74,8 @@ type Config struct {
 	Activity Activity
 	// Show returns the files of qq, besides the log, that the agent was told to read; nil means none.
 	Show func() []string
+	// Bound is asked about commands that could not write; nil means that no targets of a task bind them.
+	Bound Bound
 	// Ruled says that a rule with a pattern may allow commands. Only then is it looked up what a command would do.
 	Ruled bool
 	// Depth is the depth of the agent. The marks of its commands contain it, to differ from those

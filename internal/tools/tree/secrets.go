@@ -137,7 +137,7 @@ func realPath(dir string) string {
 // without symbolic links and with slashes.
 func (p Private) Unread(file string) string {
 	switch {
-	case p.holds(file):
+	case p.Holds(file):
 		return ofProgram
 	case Secret(file):
 		return LooksSecret
@@ -147,7 +147,7 @@ func (p Private) Unread(file string) string {
 
 // Concern returns why changing a file needs an approval of its own, or "". It is [Concern] for an absolute path.
 func (p Private) Concern(file string) string {
-	if p.holds(file) {
+	if p.Holds(file) {
 		return ofProgram
 	}
 	return Concern(file)
@@ -176,7 +176,7 @@ func (t Taken) Holds(file string) bool {
 // symbolic links and with slashes.
 func (p Private) Bars(own, dir string) string {
 	switch {
-	case p.holds(dir):
+	case p.Holds(dir):
 		return ofProgram
 	case Secret(dir + "/x"): // only folders whose files are all secrets
 		return "is a folder of secrets"
@@ -189,7 +189,8 @@ func (p Private) Bars(own, dir string) string {
 	return why
 }
 
-func (p Private) holds(file string) bool {
+// Holds reports whether a file, an absolute path with slashes, is one of these folders or in one.
+func (p Private) Holds(file string) bool {
 	file = fold(file) + "/"
 	return slices.ContainsFunc(p, func(dir string) bool { return strings.HasPrefix(file, dir) })
 }

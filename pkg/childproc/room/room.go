@@ -3,6 +3,8 @@
 package room
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"syscall"
 
@@ -40,6 +42,18 @@ func ForChild(dir string, children int64) error {
 	}
 	return task.Machine("raise `ulimit -n`",
 		"children at once: at most %d, because this process may open only %d files", children, limit)
+}
+
+// Refused returns err, why a child could not be started. It is a fault of the machine if the program is there, and so
+// the working directory of the tree, where the child would work, went away after ForChild had looked.
+func Refused(program string, inTree bool, err error) error {
+	err = fmt.Errorf("start child: %w", err)
+	if inTree && errors.Is(err, os.ErrNotExist) {
+		if _, missing := os.Stat(program); missing == nil {
+			return task.Machine("", "%w", err)
+		}
+	}
+	return err
 }
 
 // Files returns how many files this process may open, and whether so many are left beside those of

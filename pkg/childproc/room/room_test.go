@@ -31,3 +31,14 @@ func TestRoom(t *testing.T) {
 		"hint: raise `ulimit -n`", few.Cur))
 	require.NoError(t, ForChild("", 0))
 }
+
+// TestRefused: the working directory of the tree went away while a child was started. That may pass, and no task is at
+// fault. The folder of a single task is its own matter.
+func TestRefused(t *testing.T) {
+	_, err := os.Stat(t.TempDir() + "/gone")
+	assert.True(t, task.MachineFault(Refused("/proc/self/exe", true, err)))
+	assert.False(t, task.MachineFault(Refused("/nowhere", true, err)))
+	assert.False(t, task.MachineFault(Refused("/proc/self/exe", false, err)))
+	assert.False(t, task.MachineFault(Refused("/proc/self/exe", true, os.ErrPermission)))
+	assert.ErrorContains(t, Refused("/nowhere", true, err), "start child: stat ")
+}

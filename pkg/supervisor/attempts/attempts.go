@@ -30,10 +30,11 @@ func Uncertain(r *task.Result, last bool) {
 	r.End(task.UnknownOutcome, what)
 }
 
-// Sum returns r, the result of the last attempt, with the attempts, tokens, side effects and
-// changed files of the earlier attempts added. before is the sum of the earlier ones.
+// Sum returns r, the result of the last attempt, with the attempts, tokens, side effects, changed files
+// and deeds of the earlier attempts added. before is the sum of the earlier ones.
 func Sum(before, r task.Result) task.Result {
 	r.Attempts += before.Attempts
+	r.Did = before.Did.Add(r.Did)
 	r.Usage = r.Usage.Add(before.Usage)
 	r.Effects = r.Effects || before.Effects
 	if len(before.ChangedFiles) > 0 {

@@ -14,6 +14,7 @@ package ceiling
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"qq/pkg/agents"
+	"qq/pkg/supervisor/targets"
 	"qq/pkg/task"
 )
 
@@ -70,6 +72,7 @@ func (c Ceiling) Restrict(t task.Task) task.Task {
 		t.Dir = dir
 	}
 	t.ReadOnly = t.ReadOnly || c.MayOnlyRead()
+	t.CheckAsked, t.RequireChange = t.Check != "", false
 	t.ModelBy = c.Agent.Name
 	switch t.Model {
 	case "":
@@ -102,6 +105,9 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 	if !c.Agent.Delegates() {
 		return task.Misused, c.Agent.Name + " may not hand on work"
 	}
+	if why := c.barsCheck(t, known); why != "" {
+		return task.Misused, why
+	}
 	if t.Temporary != nil {
 		if c.Agent.Agents != nil && len(c.Agent.Agents) == 0 {
 			return task.Misused, c.Agent.Name + " may not delegate to anybody"
@@ -130,17 +136,81 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 		"(with read_only it can be asked to look)", c.Agent.Name, to.Name)
 }
 
+// barsCheck returns why t may not have its check, or "": the agent that does t must be one that runs commands, and may
+// change something here.
+func (c Ceiling) barsCheck(t task.Task, known Registry) string {
+	if t.Check == "" {
+		return ""
+	}
+	to := c.Agent // a temporary agent has what this one has, and no more
+	if t.Temporary == nil {
+		var err error
+		if to, err = known.Lookup(t.Normalized().Agent); err != nil {
+			return err.Error()
+		}
+	}
+	switch {
+	case c.MayOnlyRead() || t.ReadOnly || to.Gathers():
+		return "check is given for a task that may only read: leave it out"
+	case !to.Allows(commandTool) || t.Temporary != nil && t.Temporary.Tools != nil &&
+		!slices.Contains(t.Temporary.Tools, commandTool), slices.Contains(c.Agent.DisallowedTools, commandTool),
+		slices.Contains(c.Task.Denied, commandTool):
+		return "check is given for an agent without " + commandTool + ": leave it out, or ask one that runs commands"
+	}
+	return ""
+}
+
+// commandTool is the tool that runs commands. A check that an agent gives is a call of it.
+const commandTool = "run_pty_cmd"
+
 // Check returns what is wrong with t, or nil. It does not look up the agent of t.
 func Check(t task.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
+	if t.Check != "" && t.ReadOnly {
+		return errors.New("check is given for a task that may only read: leave check or read_only out")
+	}
 	for _, target := range t.Targets {
-		if !filepath.IsLocal(filepath.FromSlash(target)) || !doublestar.ValidatePattern(target) {
-			return fmt.Errorf("target %q is no path or glob inside of the working directory", target)
+		name := task.Shorten(target, 100)
+		switch {
+		case strings.HasPrefix(target, "~/"):
+			return task.Hinted("write it relative to the folder of the task; a folder that is called ~ is ./~",
+				"target %q begins with ~, which is not the home directory here", name)
+		case filepath.IsLocal(filepath.FromSlash(target)) && !doublestar.ValidatePattern(target):
+			return task.Hinted(`close each [ and {, or write a \ before one that belongs to the name of a file`,
+				"target %q is a malformed glob", name)
+		case !filepath.IsLocal(filepath.FromSlash(target)):
+			return fmt.Errorf("target %q is no path or glob inside of the working directory", name)
+		case targets.Alternatives(target) > targets.MaxAlternatives:
+			return task.Hinted("write several targets in place of this one", "target %q has more than %d alternatives",
+				name, targets.MaxAlternatives)
 		}
 	}
 	return nil
+}
+
+// Relative returns t with targets that are relative to dir, the folder of the task.
+// Absolute ones that are not inside of it stay.
+func Relative(t task.Task, dir string) task.Task {
+	if !slices.ContainsFunc(t.Targets, filepath.IsAbs) {
+		return t
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return t
+	}
+	real, _ := realDir(dir)
+	t.Targets = slices.Clone(t.Targets)
+	for i, target := range t.Targets {
+		for _, base := range []string{dir, real} {
+			below, err := filepath.Rel(base, target)
+			if err == nil && filepath.IsAbs(target) && filepath.IsLocal(below) {
+				t.Targets[i] = below
+			}
+		}
+	}
+	return t
 }
 
 // Settle returns t limited to the rights of the agent ([Ceiling.Restrict]). The reason is empty unless

@@ -50,6 +50,7 @@ func (a *Agents) describe(t task.Task) string {
 	line("model", t.Model)
 	line("folder", t.WorkingDir)
 	line("targets", strings.Join(t.Targets, ", "))
+	line("check", t.Check)
 	b.WriteString("\n" + t.Text)
 	line("context", t.Context)
 	if temporary {

@@ -3,14 +3,13 @@
 package changes
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/bmatcuk/doublestar/v4"
 )
 
 // Files are the files that an agent or its descendants have changed. The zero value has none. Several
@@ -45,15 +44,52 @@ func (f *Files) With(more []string) []string {
 	return slices.Compact(all)
 }
 
+// Take removes all files and returns them, sorted.
+func (f *Files) Take() []string {
+	all := f.With(nil)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.paths = nil
+	return all
+}
+
 // Outside returns the changed files that no target covers. Without targets it returns none.
 func Outside(targets, changed []string) (strays []string) {
+	if len(targets) == 0 {
+		return nil
+	}
+	c := newCover(targets)
 	for _, file := range changed {
-		if len(targets) > 0 && !slices.ContainsFunc(targets, func(t string) bool { return covers(t, file) }) {
+		if !c.has(file) {
 			strays = append(strays, file)
 		}
 	}
 	return strays
 }
+
+// OutsideOfTargets stands in each of the Warnings.
+const OutsideOfTargets = "outside of the targets"
+
+// Warnings says which files were changed that no target covers: those that tools reported, and those of unsaid, which
+// changed while commands ran and which nobody has reported.
+func Warnings(targets, changed, unsaid []string) (warnings []string) {
+	if strays := Outside(targets, changed); len(strays) > 0 {
+		warnings = append(warnings, "files were changed "+OutsideOfTargets+": "+strings.Join(strays, ", "))
+	}
+	strays := slices.DeleteFunc(Outside(targets, unsaid), func(f string) bool { return slices.Contains(changed, f) })
+	if len(strays) > 0 {
+		more := ""
+		if n := len(strays) - maxStrays; n > 0 {
+			strays, more = strays[:maxStrays], fmt.Sprintf(" and %d more", n)
+		}
+		warnings = append(warnings, "files "+OutsideOfTargets+" were changed while its commands ran, by these or by "+
+			"somebody else: "+strings.Join(strays, ", ")+more)
+	}
+	return warnings
+}
+
+// maxStrays is how many files of commands a warning names.
+const maxStrays = 20
 
 // Relocate changes the paths in files from relative to the folder to into relative to the folder
 // base. It leaves them as they are if it cannot compute the way from base to to.
@@ -75,12 +111,4 @@ func Relocate(base, to string, files []string) {
 	for i, f := range files {
 		files[i] = path.Join(filepath.ToSlash(rel), f)
 	}
-}
-
-// covers reports whether file is the target itself, lies in the folder target, or matches the glob
-// target.
-func covers(target, file string) bool {
-	target = path.Clean(target)
-	matched, err := doublestar.Match(target, file)
-	return err == nil && matched || target == "." || strings.HasPrefix(file, target+"/")
 }

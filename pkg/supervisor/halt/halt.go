@@ -36,6 +36,7 @@ func (a Amount) reached(n, total int) bool {
 
 // Reasons why a batch halts. They are the causes with which its tasks are cancelled.
 var (
+	Failure   error = &task.Error{Status: task.Cancelled, Problem: "a task failed"}
 	Failures  error = &task.Error{Status: task.Cancelled, Problem: "too many tasks failed"}
 	Successes error = &task.Error{Status: task.Cancelled, Problem: "enough tasks succeeded"}
 	Ended     error = &task.Error{Status: task.Cancelled, Problem: "enough tasks are done"}
@@ -103,6 +104,8 @@ func (h *Halt) Count(r task.Result) error {
 func (h *Halt) due() error {
 	p := h.policy
 	switch {
+	case p.Fail == 1 && h.failed == 1:
+		return Failure
 	case p.Fail > 0 && h.failed >= p.Fail:
 		return Failures
 	case p.Percent > 0 && h.ended >= minEnded && float64(h.failed)*100 >= p.Percent*float64(h.ended):

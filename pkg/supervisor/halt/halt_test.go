@@ -20,6 +20,7 @@ func TestHalt(t *testing.T) {
 		reached bool
 	}{
 		"never":                      {Policy{}, 3, "fff", 0, nil, false},
+		"one failure":                {Policy{Fail: 1}, 9, "cf", 2, Failure, false},
 		"failures":                   {Policy{Fail: 2}, 9, "fcsfs", 4, Failures, false},
 		"failures of ten":            {Policy{Percent: 20}, 99, "fffffffffs", 10, Failures, false},
 		"few of them":                {Policy{Percent: 20}, 99, "fsssssssssss", 0, nil, false},

@@ -28,6 +28,8 @@ type Job struct {
 	Attempt           int         `json:"attempt"`          // counts from 1; 0 while it is queued
 	// Slot says that it has a slot now. It lends it while it waits for children, a person or its next attempt.
 	Slot bool `json:"-"`
+	// Ready says that it has ended its work, and waits until its changes are joined.
+	Ready bool `json:"-"`
 }
 
 // Slot is the slot of a job that has started.
@@ -61,16 +63,24 @@ type entry struct {
 }
 
 // Add adds a job that waits for its slot, and returns its mailbox. cancel ends it, whether it has
-// started or not.
+// started or not. A job that is added again, because it waited for others first, keeps its place and its mailbox.
+// clock may be nil until then.
 func (t *Table) Add(job task.Job, clock Clock, cancel context.CancelCauseFunc) *Mailbox {
-	now := time.Now()
+	since := job.Queued
+	if since.IsZero() {
+		since = time.Now()
+	}
 	e := &entry{clock: clock, cancel: cancel, Job: Job{
 		ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID, Index: job.Index,
 		Agent: job.Agent, Depth: job.Depth, Task: job.Brief(),
-		State: task.Queued, Since: now, Queued: now,
+		State: task.Queued, Since: since, Queued: since,
 	}}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if known := t.byID[job.ExecutionID]; known != nil {
+		known.Job, known.clock, known.cancel = e.Job, clock, cancel
+		return &known.mail
+	}
 	if t.byID == nil {
 		t.byID = map[string]*entry{}
 	}
@@ -94,9 +104,18 @@ func (t *Table) Attempt(id string, n int, slot Slot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.byID[id]; e != nil {
-		if e.Attempt, e.slot = n, slot; n == 1 {
+		if e.Attempt, e.slot, e.Ready = n, slot, false; n == 1 {
 			e.State, e.Started = task.Running, time.Now()
 		}
+	}
+}
+
+// Ready says that the job has ended its work, and waits until its changes are joined.
+func (t *Table) Ready(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.byID[id]; e != nil {
+		e.Ready = true
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package tally counts the tasks that one agent hands on: how many are to run at once, and how many
-// of them have ended. It is for those who watch the agent; nothing is decided by it.
+// of them have ended. It is for those who watch the agent; nothing is decided by it. It also writes the log of children
+// that people read.
 package tally
 
 import "sync"

@@ -1,4 +1,6 @@
-package batch
+// Package launcher launches the tasks of a batch: those with a {%} get their number, and those that cannot be run end
+// without a process.
+package launcher
 
 import (
 	"context"
@@ -24,8 +26,8 @@ type reader interface {
 	Given(text string)
 }
 
-// NewLauncher returns a Launcher that launches with another one.
-func NewLauncher(with supervisor.Stager) *Launcher { return &Launcher{with: with} }
+// New returns a Launcher that launches with another one.
+func New(with supervisor.Stager) *Launcher { return &Launcher{with: with} }
 
 // Launch implements supervisor.Launcher.
 func (l *Launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {

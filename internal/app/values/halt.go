@@ -1,4 +1,4 @@
-package batch
+package values
 
 import (
 	"strconv"
@@ -8,9 +8,9 @@ import (
 	"qq/pkg/supervisor/halt"
 )
 
-// parseHalt parses the flag --halt: never, soon or now, with ,fail=N or ,success=N or ,done=N. Each N may be a
+// ParseHalt parses the flag --halt: never, soon or now, with ,fail=N or ,success=N or ,done=N. Each N may be a
 // percentage.
-func parseHalt(s string) (halt.Policy, error) {
+func ParseHalt(s string) (halt.Policy, error) {
 	wrong := command.Usagef("accepted is never, soon or now, with ,fail=N or ,success=N or ,done=N, "+
 		"where N may be a percentage: for example soon,fail=10%", "--halt is %q", s)
 	when, why, hasWhy := strings.Cut(s, ",")

@@ -1,4 +1,4 @@
-package batch
+package launcher
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func (staged) Discard() {}
 // Tasks that run at once have different numbers, the lowest that are free.
 func TestLauncher(t *testing.T) {
 	with := blocking{make(chan string), make(chan struct{})}
-	l := NewLauncher(with)
+	l := New(with)
 	job := task.Job{Task: task.Task{Text: "{%}: {%} {%}", Slots: []int{0, 9}}}
 	var wg sync.WaitGroup
 	start := func() string {

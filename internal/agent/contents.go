@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"hash/maphash"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"qq/pkg/regular"
+)
+
+// Limits of what is read to know the contents of files: of others, a new time counts as a change.
+const (
+	maxHashed      = 5000
+	maxHashedFile  = 1 << 20
+	maxHashedBytes = 32 << 20
+	hashTime       = 500 * time.Millisecond
+)
+
+// contents tells the contents of files from others. So a file that was only touched has not changed.
+type contents struct {
+	seed maphash.Seed
+	sums map[string]uint64
+}
+
+// contentsOf reads the first of files, which are in root.
+func contentsOf(root *os.Root, files map[string]stamp) contents {
+	c := contents{maphash.MakeSeed(), map[string]uint64{}}
+	end, bytes := time.Now().Add(hashTime), int64(0)
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		s := files[file]
+		if !s.mode.IsRegular() || s.size > maxHashedFile || bytes+s.size > maxHashedBytes {
+			continue
+		}
+		if len(c.sums) == maxHashed || time.Now().After(end) {
+			break
+		}
+		if sum, ok := c.sum(root, file); ok {
+			c.sums[file] = sum
+			bytes += s.size
+		}
+	}
+	return c
+}
+
+// same reports whether a file is known to have the content that it had, and how it looked otherwise.
+func (c contents) same(root *os.Root, file string, was, now stamp) bool {
+	before, known := c.sums[file]
+	if !known || was.size != now.size || was.mode != now.mode {
+		return false
+	}
+	after, ok := c.sum(root, file)
+	return ok && after == before
+}
+
+// sum returns a hash of the content of a file in root.
+func (c contents) sum(root *os.Root, file string) (sum uint64, ok bool) {
+	f, info, err := regular.In(root, file)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	var h maphash.Hash
+	h.SetSeed(c.seed)
+	_, err = io.Copy(&h, regular.Reader(f, info))
+	return h.Sum64(), err == nil
+}
