@@ -296,9 +296,9 @@ func TestProgress(t *testing.T) {
 		p.Stop()
 	})
 	for most, want := range map[int]string{
-		4: "qq: 1/6 done, 1 failed, 2 skipped, 1 at work, 2 wait · 30 s, 2.0/min, 1m 30s left · notes waits for cli · " +
-			"oldest: 30 s\n",
-		1: "qq: 1/6 done, 1 failed, 2 skipped, 1 at work · 30 s, 2.0/min, 1m 30s left · oldest: 30 s\n", // of course
+		4: "qq: 1/6 done, 1 failed, 2 skipped, 1 at work, 2 wait · 30 s, 2.0/min, 1m 30s left · " +
+			"notes waits for cli · oldest: 30 s\n",
+		1: "qq: 1/6 done, 1 failed, 2 skipped, 1 at work · 30 s, 2.0/min, 1m 30s left · oldest: 30 s\n",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			out, shown := newOutput(t)
