@@ -12,6 +12,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -33,7 +35,7 @@ func In(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return check(root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0))
 }
 
-// patience is how long the reader of a file waits if the file can make it wait, as /proc/kmsg does.
+// patience is how long the reader of a file waits if the file can make it wait, as some of /proc do.
 const patience = 2 * time.Second
 
 // check closes f unless it is a regular file.
@@ -49,8 +51,25 @@ func check(f *os.File, err error) (*os.File, fs.FileInfo, error) {
 		f.Close()
 		return nil, nil, err
 	}
-	_ = f.SetReadDeadline(time.Now().Add(patience)) // most files have no deadlines, and need none
+	if f.SetReadDeadline(time.Now().Add(patience)) == nil && isKernelLog(f) { // most files have no deadlines
+		f.Close()
+		return nil, nil, &fs.PathError{Op: "open", Path: f.Name(), Err: ErrOther}
+	}
 	return f, info, nil
+}
+
+// isKernelLog tells whether f is /proc/kmsg, by whatever name it was opened. It is a pipe by its nature: of two who
+// read it at once, one may wait for ever for a message that the other has taken, whatever its deadline.
+func isKernelLog(f *os.File) bool {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	target := ""
+	_ = conn.Control(func(fd uintptr) {
+		target, _ = os.Readlink("/proc/self/fd/" + strconv.FormatUint(uint64(fd), 10))
+	})
+	return filepath.Base(target) == "kmsg"
 }
 
 // Reader returns a reader of f, which [Open] or [In] returned with info: up to the size that it

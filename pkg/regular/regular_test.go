@@ -1,6 +1,7 @@
 package regular
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"net"
@@ -108,4 +109,19 @@ func TestDevicesAndProc(t *testing.T) {
 		f.Close()
 	}
 	assert.Less(t, time.Since(start), time.Minute)
+}
+
+// TestKernelLog: the log of the kernel is refused by any name. Of several who read it at once, one may wait for ever.
+func TestKernelLog(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink("/proc/kmsg", link))
+	for _, name := range []string{"/proc/kmsg", link} {
+		f, _, err := Open(name, os.O_RDONLY)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+			t.Skip(err)
+		}
+		if !assert.ErrorIs(t, err, ErrOther) {
+			f.Close()
+		}
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+
+	"qq/pkg/regular"
 )
 
 const (
@@ -186,12 +188,12 @@ func (s *searcher) searchBatch(ctx context.Context, root *os.Root, b *batch) Rep
 }
 
 func (s *searcher) searchName(ctx context.Context, dir *os.Root, file, name string) error {
-	f, text, err := open(dir, name)
+	f, info, err := regular.In(dir, name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return s.search(ctx, file, text)
+	return s.search(ctx, file, regular.Reader(f, info))
 }
 
 // search searches one file, a chunk of whole lines at a time.

@@ -12,7 +12,6 @@
 package tree
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"io/fs"
@@ -21,7 +20,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
+
+	"qq/pkg/regular"
 )
 
 // maxIgnoreFile is how many bytes of one .gitignore file are read.
@@ -103,31 +103,6 @@ func readDir(root *os.Root, dir string) ([]fs.DirEntry, error) {
 	return f.ReadDir(-1)
 }
 
-// patience is how long the reader of a file waits if the file can make it wait, and unsized how many bytes are read
-// of a file that states no size. See package qq/pkg/regular, which is on the same floor.
-const (
-	patience = 2 * time.Second
-	unsized  = 64 << 20
-)
-
-// open opens a regular file, without waiting. The reader ends at the size that the file has now.
-func open(root *os.Root, name string) (*os.File, io.Reader, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	_ = f.SetReadDeadline(time.Now().Add(patience)) // most files have no deadlines, and need none
-	return f, io.LimitReader(f, cmp.Or(info.Size(), unsized)), nil
-}
-
 // pathKey returns the key by which the entries of a folder are sorted, so that whole paths come
 // in order.
 func pathKey(e fs.DirEntry) string {
@@ -143,7 +118,7 @@ func (wk *walk) load(dir string) {
 	if err != nil || !info.Mode().IsRegular() {
 		return
 	}
-	f, _, err := open(wk.root, dir+".gitignore")
+	f, _, err := regular.In(wk.root, dir+".gitignore")
 	if err != nil {
 		return
 	}
