@@ -21,11 +21,15 @@ import (
 // ErrOther is the error about a folder, a pipe, a socket or a device.
 var ErrOther = errors.New("not a regular file")
 
+// ErrKernelLog is the error about /proc/kmsg.
+var ErrKernelLog = errors.New("the log of the kernel, which its readers take from each other: use dmesg")
+
 // Unsized is how many bytes [Reader] reads of a file that states no size, such as those of /proc.
 const Unsized = 64 << 20
 
 // Open opens the regular file name. flag is os.O_RDONLY or os.O_RDWR, with os.O_APPEND or
-// syscall.O_NOFOLLOW. The error is a [*fs.PathError], with [ErrOther] for another kind of file.
+// syscall.O_NOFOLLOW. The error is a [*fs.PathError], with [ErrOther] for another kind of file,
+// or [ErrKernelLog].
 func Open(name string, flag int) (*os.File, fs.FileInfo, error) {
 	return check(os.OpenFile(name, flag|syscall.O_NONBLOCK, 0))
 }
@@ -53,7 +57,7 @@ func check(f *os.File, err error) (*os.File, fs.FileInfo, error) {
 	}
 	if f.SetReadDeadline(time.Now().Add(patience)) == nil && isKernelLog(f) { // most files have no deadlines
 		f.Close()
-		return nil, nil, &fs.PathError{Op: "open", Path: f.Name(), Err: ErrOther}
+		return nil, nil, &fs.PathError{Op: "open", Path: f.Name(), Err: ErrKernelLog}
 	}
 	return f, info, nil
 }

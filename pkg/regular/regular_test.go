@@ -120,7 +120,7 @@ func TestKernelLog(t *testing.T) {
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 			t.Skip(err)
 		}
-		if !assert.ErrorIs(t, err, ErrOther) {
+		if !assert.ErrorIs(t, err, ErrKernelLog) {
 			f.Close()
 		}
 	}
