@@ -21,6 +21,9 @@ import (
 // mostLines is how many journal lines are indexed in one transaction.
 const mostLines = 50_000
 
+// Refresh adds to the index what roots have recorded since it was opened.
+func (l *Ledger) Refresh() error { return l.fault("read the journals", l.refresh()) }
+
 // refresh indexes the new lines of all journals, as Open does. It first waits for other
 // processes that do the same.
 func (l *Ledger) refresh() error {

@@ -86,9 +86,10 @@ type Filter struct {
 	Since  time.Time
 	Until  time.Time // exclusive
 	Dir    string
-	Live   bool // only those at work
-	Roots  bool // only single prompts that a person gave, outside of batches
-	Limit  int  // 0 means no limit
+	Live   bool   // only those at work
+	Roots  bool   // only single prompts that a person gave, outside of batches
+	Text   string // is in the task, the answer or the error; ignored for batches
+	Limit  int    // 0 means no limit
 }
 
 const (
@@ -111,6 +112,11 @@ func (f Filter) runs(live string) *selection.Where {
 		w.And(running, live)
 	}
 	w.During(f.Since, f.Until, "claimed")
+	if f.Text != "" {
+		part := "%" + strings.NewReplacer("\\", "\\\\", "%", "\\%", "_", "\\_").Replace(f.Text) + "%"
+		w.And(`(task LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM results o WHERE o.execution = n AND
+  (o.output LIKE ? ESCAPE '\' OR o.error LIKE ? ESCAPE '\')))`, part, part, part)
+	}
 	if len(f.Status) == 0 {
 		return w
 	}
@@ -208,56 +214,13 @@ func (l *Ledger) Show(id string) (Run, []AttemptRow, task.Result, error) {
 	if err != nil {
 		return Run{}, nil, task.Result{}, err
 	}
-	const earlier = "SELECT number, started, ended, status, error, " + usageColumns + ` FROM attempts
-WHERE execution = (SELECT n FROM executions WHERE id = ?) ORDER BY n`
-	attempts, err := selection.Collect(l.db, earlier, []any{id}, func(rows *sql.Rows, a *AttemptRow) error {
-		return rows.Scan(append([]any{&a.Number, selection.Time(&a.Started), selection.Time(&a.Ended), &a.Status,
-			&a.Error}, targets(&a.Usage)...)...)
-	})
+	attempts, err := l.attempts("e.id = ?1", id)
 	if err != nil {
 		return Run{}, nil, task.Result{}, l.fault(act, err)
 	}
 	const whole = "SELECT r.record, r.output FROM executions e JOIN results r ON r.execution = e.n WHERE e.id = ?"
 	r, _, err := l.result(act, whole, id)
-	return runs[0], attempts, r, err
-}
-
-// Tree returns a run, or the tasks of a batch, with everything that was delegated from
-// them. Parents come before their children, and children in the order in which they
-// started.
-func (l *Ledger) Tree(id string) ([]Run, error) {
-	act := "show the tree of " + id
-	whole, err := l.resolve(act, id, "executions", "batches")
-	if err != nil {
-		return nil, err
-	}
-	runs, err := l.selectRuns(act, func(string) *selection.Where { return selection.Only(below, whole) }, " ORDER BY n")
-	return byParent(runs), err
-}
-
-// byParent sorts runs so that each is followed by its children. A run whose parent is
-// missing is at the top level.
-func byParent(runs []Run) []Run {
-	known, children := map[string]bool{}, map[string][]Run{}
-	for _, r := range runs {
-		known[r.ID] = true
-		children[r.Parent] = append(children[r.Parent], r)
-	}
-	ordered := make([]Run, 0, len(runs))
-	var add func(Run)
-	add = func(r Run) {
-		ordered = append(ordered, r)
-		for _, child := range children[r.ID] {
-			add(child)
-		}
-	}
-	delete(children, "")
-	for _, r := range runs {
-		if r.Parent == "" || !known[r.Parent] {
-			add(r)
-		}
-	}
-	return ordered
+	return runs[0], attempts[id], r, err
 }
 
 // batchQuery selects one row for each batch. Each time a root begins or resumes a batch,
