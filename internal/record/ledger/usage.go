@@ -3,6 +3,7 @@ package ledger
 import (
 	"database/sql"
 
+	"qq/internal/record/ledger/selection"
 	"qq/pkg/task"
 )
 
@@ -42,7 +43,7 @@ SELECT n FROM below)`
 func (l *Ledger) Shares(id string) ([]Share, error) {
 	query := "SELECT agent, depth, count(*), " + usageSums + " FROM runs WHERE " + below +
 		" GROUP BY agent, depth ORDER BY depth, agent"
-	shares, err := collect(l, query, []any{id}, func(rows *sql.Rows, s *Share) error {
+	shares, err := selection.Collect(l.db, query, []any{id}, func(rows *sql.Rows, s *Share) error {
 		return rows.Scan(append([]any{&s.Agent, &s.Depth, &s.Runs}, targets(&s.Usage)...)...)
 	})
 	return shares, l.fault("add up what "+id+" used", err)
