@@ -166,7 +166,7 @@ func (h *handle) Enter(ctx context.Context, model string, again bool) (p llm.Per
 	}
 	enter := func() { p, err = h.s.cfg.Gate.Enter(ctx, model, again, h) }
 	watch := h.exec.loan.Watch(h)
-	h.queue(func() { h.phases.Wait("for the model server", longWait, enter) })
+	h.queue(func() { h.phases.Wait(event.AwaitsServer, longWait, enter) })
 	watch.Stop()
 	if err != nil {
 		return nil, err

@@ -246,11 +246,8 @@ func (s *Supervisor) Jobs() []jobs.Job { return s.jobs.List() }
 // its slot is not started any more. It returns false if there is no such job.
 func (s *Supervisor) Cancel(executionID string) bool { return s.jobs.Cancel(executionID, ErrCancelled) }
 
-// Message gives the agent of a job a message of the person who started the tree. It waits for nothing. The error says
-// why the agent will not read it: see [jobs.ErrUnknown].
-func (s *Supervisor) Message(executionID, text string) error {
-	return s.jobs.Message(executionID, text)
-}
+// Live is the table of the jobs that have not ended.
+func (s *Supervisor) Live() *jobs.Table { return &s.jobs }
 
 // Slots are the slots of the tree: how many jobs may be at work at once, and whether more may start.
 func (s *Supervisor) Slots() *limits.Slots { return s.slots }

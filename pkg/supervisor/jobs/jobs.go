@@ -29,6 +29,7 @@ type Job struct {
 	Attempt           int         `json:"attempt"`           // counts from 1; 0 while it is queued
 	Chain             []string    `json:"chain"`             // agents from the top of the tree to its own
 	Doing             Doing       `json:"doing,omitempty"`   // what it does in its state, where that is known
+	Model             string      `json:"model,omitempty"`   // with its provider; empty until it is known
 	Usage             task.Usage  `json:"usage"`             // of its own requests so far
 	Subtree           task.Usage  `json:"subtree"`           // and of all that it has started
 	Changed           []string    `json:"changed,omitempty"` // files that it has changed, the first of them
@@ -177,6 +178,15 @@ func (t *Table) Hold(id string, waits bool) {
 		if e.Doing = ""; waits {
 			e.Doing = AwaitsLease
 		}
+	}
+}
+
+// Use says which model the agent of the job asks.
+func (t *Table) Use(id, model string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.byID[id]; e != nil {
+		e.Model = model
 	}
 }
 
