@@ -21,7 +21,7 @@
 //	plan                  plan: what qq batch --dry-run --json prints; of more than 1,000 tasks only the summary
 //	batch_complete        count of its results, failed_tasks: those without success
 //	validation_required   question_id, chain, operation, risk, count, tasks, intent
-//	validation_resolved   the same, and decision
+//	validation_resolved   the same, and decision and answered_by
 //
 // The agent of the root has a start and an end like any other, at the depth of its
 // process, which is 0 for one that a person started. It has neither parent nor batch
@@ -153,6 +153,7 @@ type Event struct {
 	Risk       tool.Risk    `json:"risk,omitempty"`        // of that call
 	Intent     *tool.Intent `json:"intent,omitempty"`      // what the call would do
 	Decision   string       `json:"decision,omitempty"`    // once, session, folder, no, unanswered or cancelled
+	AnsweredBy string       `json:"answered_by,omitempty"` // where a person decided: terminal or socket
 
 	Plan json.RawMessage `json:"plan,omitempty"` // see qq/pkg/supervisor/plan.Description
 }
