@@ -51,7 +51,7 @@ func (s *server) handler() http.Handler {
 	return m
 }
 
-var errNoPage = task.Hinted("all runs are on the first page", "there is no such page")
+var errNoPage = errors.New("there is no such page")
 
 // answer makes a handler of f. An error that comes before anything is written is shown as a page.
 func (s *server) answer(f func(http.ResponseWriter, *http.Request) error) http.Handler {
