@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,7 +72,7 @@ func do(c *control.Client, act string, form url.Values) (said string, err error)
 		return "Sent. It is read before the next turn.", c.Message(id, form.Get("text"))
 	case "answer":
 		a := approval.Answer(form.Get("answer"))
-		if !a.Known() {
+		if !slices.Contains([]approval.Answer{approval.Once, approval.Session, approval.Folder, approval.No}, a) {
 			return "", task.Hinted("use the buttons", "%.20q is no answer", string(a))
 		}
 		said = "Allowed."

@@ -11,6 +11,7 @@ import (
 	"qq/internal/control/board"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
+	"qq/pkg/supervisor/plan"
 	"qq/pkg/task"
 )
 
@@ -205,3 +206,6 @@ func (w whole) status() task.Status {
 func (w whole) killed() bool {
 	return w.root.End == watch.Lost && !w.Run.Live()
 }
+
+// plan returns the plan of a run; false if it had none.
+func (s *store) plan(history.Run) (plan.Description, bool) { return plan.Description{}, false }

@@ -284,3 +284,6 @@ func Timeline() []Key {
 	return []Key{{"k-queue", "in the queue"}, {"k-run", "at work"}, {"k-model", "waiting for the model"},
 		{"k-retry", "a new attempt"}, {"k-chain", "the longest chain"}}
 }
+
+// SVG is a drawing that html/template has escaped.
+type SVG = template.HTML
