@@ -49,6 +49,7 @@ type Browser struct {
 	last    int
 	replies map[int]chan message
 	events  map[string][]chan message // by session and method
+	wrong   []string
 }
 
 // message is one message of the protocol, in either direction.
@@ -123,6 +124,9 @@ func (b *Browser) read(from *os.File) {
 			continue
 		}
 		b.mu.Lock()
+		if m.Method == "Runtime.exceptionThrown" || m.Method == "Log.entryAdded" {
+			b.wrong = append(b.wrong, string(m.Params))
+		}
 		if c := b.replies[m.ID]; m.ID != 0 && c != nil {
 			delete(b.replies, m.ID)
 			c <- m
@@ -179,6 +183,13 @@ type Page struct {
 	session string
 	// Slow is how long the last load took to the first paint.
 	Slow time.Duration
+}
+
+// Wrong returns what has gone wrong on pages so far: errors of scripts, and what a policy has forbidden.
+func (b *Browser) Wrong() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]string{}, b.wrong...)
 }
 
 // View is how a page is shown.

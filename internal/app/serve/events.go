@@ -199,11 +199,11 @@ func (v *runView) next() (any, bool, error) {
 		if err := v.change(&m, row, j.ParentExecutionID); err != nil {
 			return nil, false, err
 		}
-		if j.State == task.Queued || len(m.Work) == maxAtWork || len(st.Jobs) > 1 && j.ExecutionID == st.ID {
+		if j.State == task.Queued || len(v.sent) <= seenAtOnce || len(m.Work) == maxAtWork || len(st.Jobs) > 1 && j.ExecutionID == st.ID {
 			continue
 		}
 		one := rowSent(row)
-		if !v.working[row.ID] {
+		if row.Loose = true; !v.working[row.ID] {
 			html, err := v.pages.HTML("row", row)
 			if err != nil {
 				return nil, false, err
@@ -364,7 +364,7 @@ func (s *server) followJob(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 		if job == nil || st.End != watch.AtWork {
-			m := sentJob{State: [2]string{page.Off, "ended"}, Questions: []sentQuestion{}, Ended: "ended"}
+			m := sentJob{State: [2]string{page.Off, "ended"}, Facts: map[string]string{}, Questions: []sentQuestion{}, Ended: "ended"}
 			if st.End == watch.Lost {
 				m.State, m.Gone, m.Ended = [2]string{page.Bad, "killed"}, killedText(st), "killed"
 			}

@@ -19,6 +19,7 @@ const (
 	rowsPerPage  = 100 // jobs of the top
 	rowsBelow    = 20  // jobs below a job that is shown open
 	openUpTo     = 40  // a run of so many jobs is shown whole
+	seenAtOnce   = 15  // a run of so many jobs needs no list of those that are at work
 	maxAtWork    = 50  // rows of jobs at work
 	longestTask  = 160 // characters of a task in a row
 	longestBelow = 200 // characters of the line below it
@@ -48,7 +49,9 @@ func (s *server) showRun(w http.ResponseWriter, r *http.Request) error {
 	data.Rows = s.rows(run, top[min(from, len(top)):min(from+rowsPerPage, len(top))], data.Comparing)
 	data.Newer, data.Older, data.Span = s.span(r.URL, from, rowsPerPage, len(top))
 	if run.live {
-		data.Work = s.atWork(run)
+		if len(run.byID) > seenAtOnce {
+			data.Work = s.atWork(run)
+		}
 		data.Questions = s.questions(run.root, "")
 		data.Control = s.control(run.root)
 		data.Events = s.runURL(run.ID) + "/events?" + url.Values{"from": {fmt.Sprint(from)}, "at": {under}}.Encode()
@@ -313,7 +316,9 @@ func (s *server) atWork(w whole) []page.Row {
 		if j.State == task.Queued || it == nil || it.now == nil || len(w.root.Jobs) > 1 && j.ExecutionID == w.root.ID {
 			continue
 		}
-		if rows = append(rows, s.row(it, false)); len(rows) == maxAtWork {
+		row := s.row(it, false)
+		row.Loose = true
+		if rows = append(rows, row); len(rows) == maxAtWork {
 			break
 		}
 	}

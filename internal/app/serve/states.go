@@ -7,6 +7,7 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/app/serve/page"
 	"qq/internal/control/board"
+	"qq/pkg/event"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
 )
@@ -61,8 +62,10 @@ func doing(j *board.Job) string {
 		return j.Call.Text
 	case j.Note != "":
 		return j.Note
-	case j.Phase != "" && j.Total > 0 && j.Phase != "tools":
-		return fmt.Sprintf("%s %d of %d", j.Phase, j.Done, j.Total)
+	case j.Phase == event.PhaseModel && j.Total > 0:
+		return fmt.Sprintf("turn %d of at most %d", j.Done+1, j.Total)
+	case (j.Phase == event.PhaseDelegating || j.Phase == event.PhaseParts) && j.Total > 0:
+		return fmt.Sprintf("%d of %d ended", j.Done, j.Total)
 	case j.Call != nil:
 		return j.Call.Text
 	}

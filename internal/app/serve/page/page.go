@@ -24,15 +24,15 @@ import (
 //go:embed templates assets
 var files embed.FS
 
-// Text is text that a browser shows as it is.
-type Text struct{ s string }
+// Text is text that a browser shows as it is. Only [Clean] and [Line] make it.
+type Text string
 
 // String returns the text.
-func (t Text) String() string { return t.s }
+func (t Text) String() string { return string(t) }
 
 // Clean returns text as a page shows it.
 func Clean(text string) Text {
-	return Text{tool.Visible(strings.ReplaceAll(text, "\r\n", "\n"))}
+	return Text(tool.Visible(strings.ReplaceAll(text, "\r\n", "\n")))
 }
 
 // Line returns the beginning of text as one line of at most that many characters.
@@ -44,7 +44,7 @@ func Line(text string, most int) Text {
 	if len(line) > most {
 		line = append(line[:most-1], '…')
 	}
-	return Text{string(line)}
+	return Text(line)
 }
 
 // Pages renders pages. Several goroutines may call its methods at once.
@@ -62,7 +62,7 @@ func New(root, field, form string) (*Pages, error) {
 	funcs := template.FuncMap{
 		"root": func() string { return root }, "form": func() template.HTML { return hidden },
 		"joburl": func(id string) string { return root + "job/" + id },
-		"clean":  Clean, "brief": func(s string) string { return Line(s, 27).s },
+		"clean":  Clean, "brief": func(s string) string { return Line(s, 27).String() },
 		"exported": func() template.HTML { return "" },
 	}
 	served, err := template.New("").Funcs(funcs).ParseFS(files, "templates/*.html")

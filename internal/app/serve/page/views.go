@@ -116,6 +116,7 @@ type Row struct {
 	Page    string // the same as a page
 	Count   string // how many these are
 	Choose  bool
+	Loose   bool // it is in the list of jobs at work, besides its place in the tree
 }
 
 // Answer is one answer to a question.

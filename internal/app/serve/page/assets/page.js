@@ -88,9 +88,10 @@ function note(form, text, bad) {
 function clock(ms) {
   const s = Math.max(0, Math.floor(ms / 1000));
   const two = (n) => String(n).padStart(2, "0");
-  if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)}:${two(s % 60)}`;
-  return `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+  if (s < 60) return `${s}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m${two(s % 60)}s`;
+  if (s < 48 * 3600) return `${Math.floor(s / 3600)}h${two(Math.floor(s / 60) % 60)}m`;
+  return `${Math.floor(s / 86400)}d${two(Math.floor(s / 3600) % 24)}h`;
 }
 
 setInterval(() => {
@@ -150,8 +151,6 @@ function work(list) {
       const t = document.createElement("template");
       t.innerHTML = j.html;
       li = t.content.firstElementChild;
-      li.removeAttribute("id");
-      li.dataset.job = j.id;
     } else job(li, j);
     const at = before ? before.nextElementSibling : ul.firstElementChild;
     if (at !== li && !li.contains(document.activeElement)) ul.insertBefore(li, at);
