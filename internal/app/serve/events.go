@@ -12,7 +12,9 @@ import (
 
 	"qq/internal/app/output"
 	"qq/internal/app/serve/page"
-	"qq/internal/app/serve/watch"
+	"qq/internal/app/serve/talk"
+	"qq/internal/app/serve/view"
+	"qq/internal/app/serve/words"
 	"qq/internal/control"
 	"qq/internal/control/board"
 	"qq/internal/record/history"
@@ -40,7 +42,8 @@ type stream struct {
 
 // follow sends what next returns each time that a root has said something new, until the page is closed, the server
 // ends, or next says that there is no more.
-func (s *server) follow(w http.ResponseWriter, r *http.Request, name string, next func() (data any, more bool, err error),
+func (s *server) follow(w http.ResponseWriter, r *http.Request, name string, next func() (data any, more bool,
+	err error),
 ) error {
 	select {
 	case s.streams <- struct{}{}:
@@ -183,10 +186,11 @@ func (s *server) followRun(w http.ResponseWriter, r *http.Request) error {
 // next is what is new about the run.
 func (v *runView) next() (any, bool, error) {
 	st, ok := v.hub.Of(v.id)
-	if !ok || st.End != watch.AtWork {
+	if !ok || st.End != view.Running {
 		return v.last(st, ok)
 	}
-	m := sentRun{State: [2]string{page.Run, "at work"}, Facts: facts(st, v.now()), Changed: []sentRow{}, Work: []sentRow{}}
+	m := sentRun{State: [2]string{page.Run, "at work"}, Facts: facts(st, v.now()), Changed: []sentRow{},
+		Work: []sentRow{}}
 	if st.Paused {
 		m.State = [2]string{page.Wait, "paused"}
 	}
@@ -194,12 +198,13 @@ func (v *runView) next() (any, bool, error) {
 	for i := range st.Jobs {
 		j := &st.Jobs[i]
 		live[j.ExecutionID] = j
-		it := &item{Job: recordOf(j, st), now: j}
-		row := v.row(it, false)
+		it := &view.Item{Job: view.Record(j, st), Now: j}
+		row := v.view().Row(it, false)
 		if err := v.change(&m, row, j.ParentExecutionID); err != nil {
 			return nil, false, err
 		}
-		if j.State == task.Queued || len(v.sent) <= seenAtOnce || len(m.Work) == maxAtWork || len(st.Jobs) > 1 && j.ExecutionID == st.ID {
+		if j.State == task.Queued || len(v.sent) <= view.SeenAtOnce || len(m.Work) == view.MaxAtWork ||
+			len(st.Jobs) > 1 && j.ExecutionID == st.ID {
 			continue
 		}
 		one := rowSent(row)
@@ -222,7 +227,7 @@ func (v *runView) next() (any, bool, error) {
 		v.done, v.told = st.Batch.Done, time.Now()
 	}
 	var err error
-	m.Questions, err = v.server.sent(v.questions(st, ""))
+	m.Questions, err = v.server.sent(v.view().Questions(st, ""))
 	return m, true, err
 }
 
@@ -249,7 +254,7 @@ func (v *runView) change(m *sentRun, row page.Row, under string) error {
 }
 
 // ended adds the jobs that have ended since the last time.
-func (v *runView) ended(m *sentRun, st watch.State, live map[string]*board.Job) error {
+func (v *runView) ended(m *sentRun, st view.State, live map[string]*board.Job) error {
 	ends := map[string]board.Ended{}
 	for _, e := range st.Ended {
 		ends[e.ExecutionID] = e
@@ -259,13 +264,14 @@ func (v *runView) ended(m *sentRun, st watch.State, live map[string]*board.Job) 
 		if live[id] != nil {
 			continue
 		}
-		it := &item{Job: recordOf(j, st)}
+		it := &view.Item{Job: view.Record(j, st)}
 		if e, ok := ends[id]; ok {
-			it.Status, it.Error, it.TotalUsage, it.DurationMS, it.Ended, it.Live = e.Status, e.Error, j.Subtree, e.DurationMS,
+			it.Status, it.Error, it.TotalUsage, it.DurationMS, it.Ended, it.Live = e.Status, e.Error, j.Subtree,
+				e.DurationMS,
 				e.Ended, false
 		} else { // more have ended than the root tells
 			if recorded.ID == "" {
-				recorded, _ = v.store.recorded(v.id) // without it, the row stays as it is
+				recorded, _ = v.store.Recorded(v.id) // without it, the row stays as it is
 			}
 			found := false
 			for r := range recorded.All() {
@@ -278,7 +284,7 @@ func (v *runView) ended(m *sentRun, st watch.State, live map[string]*board.Job) 
 				continue
 			}
 		}
-		if err := v.change(m, v.row(it, false), j.ParentExecutionID); err != nil {
+		if err := v.change(m, v.view().Row(it, false), j.ParentExecutionID); err != nil {
 			return err
 		}
 	}
@@ -286,21 +292,22 @@ func (v *runView) ended(m *sentRun, st watch.State, live map[string]*board.Job) 
 }
 
 // last is what is said of a run whose root is gone.
-func (v *runView) last(st watch.State, known bool) (any, bool, error) {
-	m := sentRun{State: [2]string{page.Off, "ended"}, Facts: map[string]string{}, Changed: []sentRow{}, Work: []sentRow{},
+func (v *runView) last(st view.State, known bool) (any, bool, error) {
+	m := sentRun{State: [2]string{page.Off, "ended"}, Facts: map[string]string{}, Changed: []sentRow{},
+		Work:      []sentRow{},
 		Questions: []sentQuestion{}, Ended: "ended"}
-	if known && st.End == watch.Lost {
-		m.State, m.Gone, m.Ended = [2]string{page.Bad, "killed"}, killedText(st), "killed"
+	if known && st.End == view.Lost {
+		m.State, m.Gone, m.Ended = [2]string{page.Bad, "killed"}, view.KilledText(st), "killed"
 		for id, j := range v.live { // what was at work has ended with it
-			it := &item{Job: recordOf(j, st)}
-			it.Live, it.Status, it.now = false, task.Interrupted, nil
-			if err := v.change(&m, v.row(it, true), j.ParentExecutionID); err != nil {
+			it := &view.Item{Job: view.Record(j, st)}
+			it.Live, it.Status, it.Now = false, task.Interrupted, nil
+			if err := v.change(&m, v.view().Row(it, true), j.ParentExecutionID); err != nil {
 				return nil, false, err
 			}
 			_ = id
 		}
 	}
-	v.store.forget(v.id)
+	v.store.Forget(v.id)
 	return m, false, nil
 }
 
@@ -314,18 +321,18 @@ func rowSent(r page.Row) sentRow {
 }
 
 // facts are the values in the head of a run that change.
-func facts(st watch.State, now time.Time) map[string]string {
+func facts(st view.State, now time.Time) map[string]string {
 	f := map[string]string{
 		"work": fmt.Sprintf("%d of at most %d", st.AtWork, st.Max),
 		"cost": output.WholeCost(st.Used),
 	}
 	if st.Used.Tokens() > 0 {
-		f["tokens"] = tokens(st.Used) + " " + output.Usage(st.Used)
+		f["tokens"] = words.Tokens(st.Used) + " " + output.Usage(st.Used)
 	}
 	if b := st.Batch; b != nil {
-		f["done"] = thousands(b.Done) + " of " + thousands(b.Total)
+		f["done"] = words.Thousands(b.Done) + " of " + words.Thousands(b.Total)
 		if b.Failed > 0 {
-			f["done"] += " " + thousands(b.Failed) + " failed"
+			f["done"] += " " + words.Thousands(b.Failed) + " failed"
 		}
 	}
 	maps.DeleteFunc(f, func(_, v string) bool { return v == "" })
@@ -363,12 +370,13 @@ func (s *server) followJob(w http.ResponseWriter, r *http.Request) error {
 				job = &st.Jobs[i]
 			}
 		}
-		if job == nil || st.End != watch.AtWork {
-			m := sentJob{State: [2]string{page.Off, "ended"}, Facts: map[string]string{}, Questions: []sentQuestion{}, Ended: "ended"}
-			if st.End == watch.Lost {
-				m.State, m.Gone, m.Ended = [2]string{page.Bad, "killed"}, killedText(st), "killed"
+		if job == nil || st.End != view.Running {
+			m := sentJob{State: [2]string{page.Off, "ended"}, Facts: map[string]string{},
+				Questions: []sentQuestion{}, Ended: "ended"}
+			if st.End == view.Lost {
+				m.State, m.Gone, m.Ended = [2]string{page.Bad, "killed"}, view.KilledText(st), "killed"
 			}
-			s.store.forget(id)
+			s.store.Forget(id)
 			return m, false, nil
 		}
 		return s.jobNews(st, job, &from)
@@ -376,13 +384,13 @@ func (s *server) followJob(w http.ResponseWriter, r *http.Request) error {
 }
 
 // jobNews is what is new about a job at work. from is how much of its transcript was sent.
-func (s *server) jobNews(st watch.State, job *board.Job, from *int64) (any, bool, error) {
-	it := &item{Job: recordOf(job, st), now: job}
-	row := s.row(it, false)
-	m := sentJob{State: [2]string{row.State.Class, row.State.Word}, Doing: page.Line(doing(job), 300).String(),
+func (s *server) jobNews(st view.State, job *board.Job, from *int64) (any, bool, error) {
+	it := &view.Item{Job: view.Record(job, st), Now: job}
+	row := s.view().Row(it, false)
+	m := sentJob{State: [2]string{row.State.Class, row.State.Word}, Doing: page.Line(words.Doing(job), 300).String(),
 		Facts: map[string]string{}}
 	if job.Subtree.Tokens() > 0 {
-		m.Facts["tokens"] = tokens(job.Subtree) + " " + output.Usage(job.Subtree)
+		m.Facts["tokens"] = words.Tokens(job.Subtree) + " " + output.Usage(job.Subtree)
 	}
 	if row.Since == 0 {
 		m.Facts["time"] = row.Time
@@ -405,10 +413,10 @@ func (s *server) jobNews(st watch.State, job *board.Job, from *int64) (any, bool
 	}
 	m.Text = page.Clean(m.Text).String()
 	if list := decode(entries, it); len(list) > 0 {
-		if m.Talk, err = s.pages.HTML("talk", talk(list)); err != nil {
+		if m.Talk, err = s.pages.HTML("talk", talk.Entries(list)); err != nil {
 			return nil, false, err
 		}
 	}
-	m.Questions, err = s.sent(s.questions(st, it.ID))
+	m.Questions, err = s.sent(s.view().Questions(st, it.ID))
 	return m, true, err
 }

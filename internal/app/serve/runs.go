@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"qq/internal/app/output"
 	"qq/internal/app/serve/page"
-	"qq/internal/app/serve/watch"
+	"qq/internal/app/serve/view"
+	"qq/internal/app/serve/words"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
 	"qq/pkg/task"
@@ -18,9 +18,6 @@ import (
 
 // perPage is how many runs a list has.
 const perPage = 50
-
-// maxTitle is how many characters of a task a list shows.
-const maxTitle = 240
 
 func (s *server) showRuns(w http.ResponseWriter, r *http.Request) error {
 	s.hub.Refresh()
@@ -37,7 +34,7 @@ func (s *server) showRuns(w http.ResponseWriter, r *http.Request) error {
 // runs is the list of runs, those that are at work first. before is a time in milliseconds; 0 means now.
 func (s *server) runs(before int) (page.Runs, error) {
 	data := page.Runs{Frame: page.Frame{Title: page.Clean("Runs"), Tab: "runs"}}
-	if err := s.store.refresh(); err != nil {
+	if err := s.store.Fresh(); err != nil {
 		return data, err
 	}
 	f := ledger.Filter{Limit: perPage + 1}
@@ -64,14 +61,14 @@ func (s *server) runs(before int) (page.Runs, error) {
 		}
 	}
 	for _, st := range s.hub.Roots() {
-		if st.End != watch.AtWork || before > 0 {
+		if st.End != view.Running || before > 0 {
 			continue
 		}
 		id := cmp.Or(st.Root.BatchID, st.Root.ExecutionID)
 		if !known[id] { // the ledger does not know it, or not yet
 			data.Live = append(data.Live, s.rootRow(id, st))
 		}
-		data.Questions = append(data.Questions, s.questions(st, "")...)
+		data.Questions = append(data.Questions, s.view().Questions(st, "")...)
 	}
 	slices.SortStableFunc(data.Live, func(a, b page.RunRow) int { return cmp.Compare(b.Stamp, a.Stamp) })
 	return data, nil
@@ -80,27 +77,27 @@ func (s *server) runs(before int) (page.Runs, error) {
 // runRow is a recorded run in the list.
 func (s *server) runRow(e history.Entry) page.RunRow {
 	row := page.RunRow{
-		ID: e.ID(), URL: s.runURL(e.ID()), State: stateOf(e.Status()), When: when(e.Started(), s.now()),
+		ID: e.ID(), URL: s.view().RunURL(e.ID()), State: words.Status(e.Status()), When: words.When(e.Started(), s.now()),
 		Stamp: page.Stamp(e.Started()),
 	}
 	st, live := s.hub.Of(e.ID())
-	live = live && st.End == watch.AtWork
+	live = live && st.End == view.Running
 	if b := e.Batch; b != nil {
 		done, failed := b.Done()
 		if live && st.Batch != nil {
 			done, failed = st.Batch.Done, st.Batch.Failed
 		}
-		row.Name = batchName(b)
-		row.Meta = append(row.Meta, page.Clean(fmt.Sprintf("%s of %s done", thousands(done), thousands(b.Count))))
+		row.Name = view.BatchName(b)
+		row.Meta = append(row.Meta, page.Clean(fmt.Sprintf("%s of %s done", words.Thousands(done), words.Thousands(b.Count))))
 		if failed > 0 {
-			row.Meta = append(row.Meta, page.Clean(thousands(failed)+" failed"))
+			row.Meta = append(row.Meta, page.Clean(words.Thousands(failed)+" failed"))
 		}
 		row.Meta = s.liveMeta(row.Meta, st, live, b.DurationMS, b.Usage)
 		row.Shares = shares(done-failed, failed, b.Count)
 		return row
 	}
 	p := e.Prompt
-	row.Name = page.Line(p.Task, maxTitle)
+	row.Name = page.Line(p.Task, view.MaxTitle)
 	row.Meta = append(row.Meta, page.Line(p.Agent, 40))
 	if p.Model != "" {
 		row.Meta = append(row.Meta, page.Line(p.Model, 60))
@@ -109,13 +106,8 @@ func (s *server) runRow(e history.Entry) page.RunRow {
 	return row
 }
 
-// batchName names a batch by its folder.
-func batchName(b *ledger.BatchRow) page.Text {
-	return page.Line(fmt.Sprintf("Batch of %s in %s", plural(b.Count, "task"), filepath.Base(b.Dir)), maxTitle)
-}
-
 // liveMeta adds how long a run took and what it used, or what it does now.
-func (s *server) liveMeta(meta []page.Text, st watch.State, live bool, ms int64, used task.Usage) []page.Text {
+func (s *server) liveMeta(meta []page.Text, st view.State, live bool, ms int64, used task.Usage) []page.Text {
 	add := func(text string) { meta = append(meta, page.Clean(text)) }
 	if live {
 		queued := 0
@@ -134,9 +126,9 @@ func (s *server) liveMeta(meta []page.Text, st watch.State, live bool, ms int64,
 		add(output.Roundly(s.now().Sub(st.Root.Started)))
 		used = st.Used
 	} else if ms > 0 {
-		add(took(ms))
+		add(words.Took(ms))
 	}
-	if t := tokens(used); t != "" {
+	if t := words.Tokens(used); t != "" {
 		add(t + " tokens")
 	}
 	if used.PricedTokens > 0 && used.Cost > 0 {
@@ -146,7 +138,7 @@ func (s *server) liveMeta(meta []page.Text, st watch.State, live bool, ms int64,
 }
 
 // rootRow is a run that only its root knows.
-func (s *server) rootRow(id string, st watch.State) page.RunRow {
+func (s *server) rootRow(id string, st view.State) page.RunRow {
 	name := st.Root.Command + " in " + st.Root.Dir
 	for _, j := range st.Jobs {
 		if j.ExecutionID == id {
@@ -154,8 +146,8 @@ func (s *server) rootRow(id string, st watch.State) page.RunRow {
 		}
 	}
 	return page.RunRow{
-		ID: id, URL: s.runURL(id), Name: page.Line(name, maxTitle), State: stateOf(task.Running),
-		When: when(st.Root.Started, s.now()), Stamp: page.Stamp(st.Root.Started),
+		ID: id, URL: s.view().RunURL(id), Name: page.Line(name, view.MaxTitle), State: words.Status(task.Running),
+		When: words.When(st.Root.Started, s.now()), Stamp: page.Stamp(st.Root.Started),
 		Meta: s.liveMeta(nil, st, true, 0, task.Usage{}),
 	}
 }

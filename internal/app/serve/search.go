@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"qq/internal/app/serve/page"
+	"qq/internal/app/serve/view"
+	"qq/internal/app/serve/words"
 	"qq/internal/record/ledger"
 )
 
@@ -30,7 +32,7 @@ func (s *server) found(text string, before int) (page.Found, error) {
 		data.Note = "Type a text that is in a task, an answer or an error."
 		return data, nil
 	}
-	if err := s.store.refresh(); err != nil {
+	if err := s.store.Fresh(); err != nil {
 		return data, err
 	}
 	f := ledger.Filter{Text: text, Limit: perPage + 1}
@@ -47,12 +49,12 @@ func (s *server) found(text string, before int) (page.Found, error) {
 	}
 	data.Note = "Nothing. Parts of words count, and so do all characters."
 	if len(list) > 0 {
-		data.Note = plural(len(list), "job") + ", the newest first."
+		data.Note = words.Plural(len(list), "job") + ", the newest first."
 	}
 	for _, r := range list {
 		row := page.RunRow{
-			ID: r.ID, URL: s.jobURL(r.ID), Name: page.Line(r.Task, maxTitle), State: stateOf(r.Status),
-			When: when(r.Started, s.now()), Stamp: page.Stamp(r.Started), Meta: []page.Text{page.Line(r.Agent, 40)},
+			ID: r.ID, URL: s.view().JobURL(r.ID), Name: page.Line(r.Task, view.MaxTitle), State: words.Status(r.Status),
+			When: words.When(r.Started, s.now()), Stamp: page.Stamp(r.Started), Meta: []page.Text{page.Line(r.Agent, 40)},
 		}
 		for _, in := range []string{r.Summary, r.Error, r.Task} {
 			if row.Pieces = excerpt(in, text); row.Pieces != nil {

@@ -25,7 +25,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/serve/guard"
 	"qq/internal/app/serve/page"
-	"qq/internal/app/serve/watch"
+	"qq/internal/app/serve/view"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
 )
@@ -74,8 +74,8 @@ func (s serving) serve(c *cli.Context) (err error) {
 	}
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
-	hub := watch.New(cfg.Home)
-	web, err := newServer(listener.Addr().String(), &store{History: history.New(led, cfg.Home), hub: hub}, ctx.Done())
+	hub := view.New(cfg.Home)
+	web, err := newServer(listener.Addr().String(), &view.Store{History: history.New(led, cfg.Home), Hub: hub}, ctx.Done())
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -88,8 +88,8 @@ func (s serving) serve(c *cli.Context) (err error) {
 }
 
 // newServer returns the server at host.
-func newServer(host string, st *store, ends <-chan struct{}) (*server, error) {
-	s := &server{store: st, hub: st.hub, now: time.Now, ends: ends, streams: make(chan struct{}, maxStreams)}
+func newServer(host string, st *view.Store, ends <-chan struct{}) (*server, error) {
+	s := &server{store: st, hub: st.Hub, now: time.Now, ends: ends, streams: make(chan struct{}, maxStreams)}
 	s.guard = guard.New(host, s.refused)
 	s.root = s.guard.Root()
 	var err error

@@ -9,15 +9,15 @@ import (
 
 	"qq/internal/app/serve/guard"
 	"qq/internal/app/serve/page"
-	"qq/internal/app/serve/watch"
+	"qq/internal/app/serve/view"
 	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
 
 // server answers requests.
 type server struct {
-	store *store
-	hub   *watch.Hub
+	store *view.Store
+	hub   *view.Hub
 	pages *page.Pages
 	guard *guard.Guard
 	root  string // the path with which all others begin
@@ -116,5 +116,7 @@ func number(r *http.Request, name string) int {
 	return max(n, 0)
 }
 
-func (s *server) runURL(id string) string { return s.root + "run/" + id }
-func (s *server) jobURL(id string) string { return s.root + "job/" + id }
+// view makes the parts of pages, as of now.
+func (s *server) view() view.View {
+	return view.View{Root: s.root, Now: s.now(), Store: s.store}
+}

@@ -111,7 +111,8 @@ func columns(tasks []Task, index map[string]int) []int {
 		changed = false
 		for i, t := range tasks {
 			for _, a := range t.After {
-				if from, ok := index[a.ID]; ok && from != i && column[i] <= column[from] && column[from]+1 < len(tasks) {
+				if from, ok := index[a.ID]; ok && from != i && column[i] <= column[from] &&
+					column[from]+1 < len(tasks) {
 					column[i], changed = column[from]+1, true
 				}
 			}

@@ -171,7 +171,8 @@ func (g *Guard) check(r *http.Request) *Refusal {
 		foreign = true
 	}
 	if foreign && !opens {
-		return &Refusal{http.StatusForbidden, "Another site has asked for this.", "Type the address, or use a bookmark."}
+		return &Refusal{http.StatusForbidden, "Another site has asked for this.",
+			"Type the address, or use a bookmark."}
 	}
 	if opens {
 		return nil
@@ -198,7 +199,8 @@ func (g *Guard) checkMethod(r *http.Request, origin string) *Refusal {
 	}
 	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		return &Refusal{http.StatusBadRequest, "The form cannot be read: " + err.Error() + ".", "A form has at most 1 MiB."}
+		return &Refusal{http.StatusBadRequest, "The form cannot be read: " + err.Error() + ".",
+			"A form has at most 1 MiB."}
 	}
 	if !same(r.PostForm.Get(FormField), g.form) {
 		return &Refusal{http.StatusForbidden, "The form is not from this server, or from an earlier one.",

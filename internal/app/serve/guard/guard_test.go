@@ -18,7 +18,10 @@ const host = "127.0.0.1:4711"
 func newGuard() (*Guard, http.Handler) {
 	g := New(host, func(w http.ResponseWriter, r Refusal) { http.Error(w, r.Problem, r.Code) })
 	say := func(text string) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, text+r.URL.Path) })
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w,
+				text+r.URL.Path)
+		})
 	}
 	return g, g.Wrap(say("in "), say("opened "))
 }
@@ -134,7 +137,10 @@ func TestRefused(t *testing.T) {
 			r.URL.RawQuery = f.Encode()
 			f.Del(FormField)
 		}),
-		"a form that is too long": post(func(_ *http.Request, f url.Values) { f.Set("text", strings.Repeat("x", maxForm)) }),
+		"a form that is too long": post(func(_ *http.Request, f url.Values) {
+			f.Set("text", strings.Repeat("x",
+				maxForm))
+		}),
 	} {
 		assert.GreaterOrEqual(t, asked(h, r).StatusCode, 400, name)
 	}

@@ -1,12 +1,4 @@
-// Package watch follows the roots of this user that are at work, through their control sockets.
-//
-// Flow: a [Hub] looks for sockets, and follows each root with a subscription that says when something has happened and
-// how the root ends. Whoever shows a root asks for its [State], and for a channel that gets a value when there is a new
-// one. A state is a snapshot of the root: nothing is folded here, so what is shown is what the root says.
-//
-// Promises: a viewer that reads slowly gets fewer states, never a queue of them. A root gets at most four requests for
-// a snapshot in a second, and none while nobody looks.
-package watch
+package view
 
 import (
 	"context"
@@ -26,7 +18,7 @@ const (
 	lookEvery = 500 * time.Millisecond // for new sockets
 	least     = 250 * time.Millisecond // between two snapshots of a root
 	calm      = time.Second            // after which a snapshot is taken anyway
-	kept      = 30 * time.Second       // a root that has ended is known
+	known     = 30 * time.Second       // a root that has ended
 )
 
 // End is how a root has ended.
@@ -34,9 +26,9 @@ type End int
 
 // How roots end.
 const (
-	AtWork End = iota
-	Ended      // it has said so
-	Lost       // the connection ended without a word: it was killed, or broke down
+	Running End = iota
+	Ended       // it has said so
+	Lost        // the connection ended without a word: it was killed, or broke down
 )
 
 // State is what a root has said last.
@@ -93,7 +85,7 @@ func (h *Hub) look(ctx context.Context) {
 		}
 	}
 	maps.DeleteFunc(h.roots, func(id string, s *State) bool {
-		return s.End != AtWork && !there[id] && time.Since(s.When) > kept
+		return s.End != Running && !there[id] && time.Since(s.When) > known
 	})
 }
 
@@ -111,7 +103,7 @@ func (h *Hub) follow(ctx context.Context, s State) {
 			pause(ctx, calm)
 			continue
 		}
-		if s.End = end; end == AtWork {
+		if s.End = end; end == Running {
 			s.End = Lost
 		}
 		s.When = time.Now()
@@ -132,16 +124,16 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// session follows the root over one connection. It returns how that ended: AtWork with an error if there was none.
+// session follows the root over one connection. It returns how that ended: Running with an error if there was none.
 func (h *Hub) session(ctx context.Context, s *State) (End, error) {
 	events, err := control.Dial(s.Path)
 	if err != nil {
-		return AtWork, err
+		return Running, err
 	}
 	defer events.Close()
 	// A face that shows questions says so: a root without a terminal then waits for the answer.
 	if s.Snapshot, err = events.Subscribe(control.Subscribe{Light: true, Answers: true}); err != nil {
-		return AtWork, err
+		return Running, err
 	}
 	s.When = time.Now()
 	h.publish(*s)
@@ -251,7 +243,7 @@ func (h *Hub) View() (news <-chan struct{}, stop func()) {
 func (h *Hub) Refresh() {
 	var asking sync.WaitGroup
 	for _, s := range h.Roots() {
-		if s.End != AtWork || time.Since(s.When) < least {
+		if s.End != Running || time.Since(s.When) < least {
 			continue
 		}
 		asking.Go(func() {
@@ -262,7 +254,7 @@ func (h *Hub) Refresh() {
 				}
 				h.mu.Lock()
 				defer h.mu.Unlock()
-				if now := h.roots[s.ID]; now != nil && now.End == AtWork {
+				if now := h.roots[s.ID]; now != nil && now.End == Running {
 					s.Snapshot, s.When = snap, time.Now()
 					h.roots[s.ID] = &s
 				}

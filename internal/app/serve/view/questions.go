@@ -1,15 +1,15 @@
-package serve
+package view
 
 import (
 	"strings"
 
 	"qq/internal/app/serve/page"
-	"qq/internal/app/serve/watch"
+	"qq/internal/app/serve/talk"
 	"qq/internal/control"
 )
 
-// questions are the open questions of a root: all, or those of one job.
-func (s *server) questions(st watch.State, job string) (open []page.Question) {
+// Questions are the open questions of a root: all, or those of one job.
+func (v View) Questions(st State, job string) (open []page.Question) {
 	for _, q := range st.Questions {
 		if job == "" || q.ExecutionID == job {
 			open = append(open, questionOf(q, st.ID))
@@ -27,7 +27,7 @@ func questionOf(q control.Question, root string) page.Question {
 	view := page.Question{
 		ID: q.QuestionID, Root: root, Summary: page.Line(q.Intent.Summary, 300),
 		Who: page.Line(strings.Join(q.Chain, " › "), 200), Risk: page.Clean("risk: " + string(q.Intent.Risk)),
-		Task: page.Line(about, 300), Preview: pieces(q.Intent.Preview),
+		Task: page.Line(about, 300), Preview: talk.Lines(q.Intent.Preview),
 	}
 	for _, t := range q.Tasks {
 		view.Preview = append(view.Preview, page.Piece{Text: page.Clean(t)})
@@ -49,26 +49,4 @@ func questionOf(q control.Question, root string) page.Question {
 	}
 	view.Answers = append(view.Answers, no)
 	return view
-}
-
-// pieces are the lines of a text. Those of a diff that were added or removed have a class.
-func pieces(text string) (lines []page.Piece) {
-	if text == "" {
-		return nil
-	}
-	isDiff := strings.Contains(text, "\n@@ ") || strings.HasPrefix(text, "@@ ") || strings.HasPrefix(text, "--- ")
-	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		p := page.Piece{Text: page.Clean(line)}
-		switch {
-		case !isDiff:
-		case strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "@@"):
-			p.Class = "gap"
-		case strings.HasPrefix(line, "+"):
-			p.Class = "add"
-		case strings.HasPrefix(line, "-"):
-			p.Class = "del"
-		}
-		lines = append(lines, p)
-	}
-	return lines
 }

@@ -1,4 +1,5 @@
-package serve
+// Package words says in words what a state is, how long something took, and how much there is of it, for the pages.
+package words
 
 import (
 	"fmt"
@@ -12,8 +13,8 @@ import (
 	"qq/pkg/task"
 )
 
-// stateOf is a status as a page shows it.
-func stateOf(s task.Status) page.State {
+// Status is a status as a page shows it.
+func Status(s task.Status) page.State {
 	switch s {
 	case task.Completed:
 		return page.State{Class: page.OK, Word: "completed"}
@@ -26,11 +27,11 @@ func stateOf(s task.Status) page.State {
 	case task.Cancelled, task.Interrupted, task.Terminated, task.Skipped:
 		return page.State{Class: page.Off, Word: string(s)}
 	}
-	return page.State{Class: page.Bad, Word: plain(string(s))}
+	return page.State{Class: page.Bad, Word: Plain(string(s))}
 }
 
-// plain is the name of a status in words.
-func plain(s string) string {
+// Plain is the name of a status in words.
+func Plain(s string) string {
 	b := []byte(page.Line(s, 30).String())
 	for i := range b {
 		if b[i] == '_' {
@@ -40,8 +41,8 @@ func plain(s string) string {
 	return string(b)
 }
 
-// liveState is what a live job does.
-func liveState(j *board.Job) page.State {
+// Live is what a live job does.
+func Live(j *board.Job) page.State {
 	words := map[jobs.Doing]page.State{
 		jobs.AwaitsLease: {Class: page.Idle, Word: "queued, lease"}, jobs.Starts: {Class: page.Run, Word: "starting"},
 		jobs.Asks: {Class: page.Run, Word: "asks model"}, jobs.Streams: {Class: page.Run, Word: "answers"},
@@ -52,11 +53,11 @@ func liveState(j *board.Job) page.State {
 	if s, ok := words[j.Doing]; ok {
 		return s
 	}
-	return stateOf(j.State)
+	return Status(j.State)
 }
 
-// doing is the line below a live job: its last call, or what it waits for.
-func doing(j *board.Job) string {
+// Doing is the line below a live job: its last call, or what it waits for.
+func Doing(j *board.Job) string {
 	switch {
 	case j.Call != nil && j.Call.Running:
 		return j.Call.Text
@@ -72,18 +73,19 @@ func doing(j *board.Job) string {
 	return ""
 }
 
-// tokens are the tokens of u in few characters; "" if there are none.
-func tokens(u task.Usage) string {
+// Tokens are the tokens of u in few characters; "" if there are none.
+func Tokens(u task.Usage) string {
 	if u.Tokens() == 0 {
 		return ""
 	}
 	return output.Tokens(u)
 }
 
-func took(ms int64) string { return output.Roundly(time.Duration(ms) * time.Millisecond) }
+// Took is a number of milliseconds as a duration in few characters.
+func Took(ms int64) string { return output.Roundly(time.Duration(ms) * time.Millisecond) }
 
-// when is a time in few characters: today the time alone.
-func when(t, now time.Time) string {
+// When is a time in few characters: today the time alone.
+func When(t, now time.Time) string {
 	t, now = t.Local(), now.Local()
 	switch {
 	case t.IsZero():
@@ -96,27 +98,29 @@ func when(t, now time.Time) string {
 	return t.Format("2 Jan 2006")
 }
 
-func second(t time.Time) string { return t.Local().Format("2 Jan 2006 15:04:05") }
+// Second is a time to the second.
+func Second(t time.Time) string { return t.Local().Format("2 Jan 2006 15:04:05") }
 
-func millis(t time.Time) int64 {
+// Millis is a time as the script of a page has it; 0 for none.
+func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixMilli()
 }
 
-// plural returns a number with its noun.
-func plural(n int, noun string) string {
+// Plural returns a number with its noun.
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return thousands(n) + " " + noun + "s"
+	return Thousands(n) + " " + noun + "s"
 }
 
-// thousands returns a number with commas.
-func thousands(n int) string {
+// Thousands returns a number with commas.
+func Thousands(n int) string {
 	if n < 1000 {
 		return fmt.Sprint(n)
 	}
-	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+	return fmt.Sprintf("%s,%03d", Thousands(n/1000), n%1000)
 }
