@@ -89,14 +89,14 @@ type Subscribe struct {
 
 // Log asks for the transcript of a job, which may have ended, and for the text that its model writes now.
 type Log struct {
-	ExecutionID string `json:"execution_id"` // the whole id
+	ExecutionID string `json:"execution_id"`   // the whole id
 	From        int64  `json:"from,omitempty"` // [Entries.Next] of the reply before; 0 is the beginning
 }
 
 // Entries is the reply to log.
 type Entries struct {
-	Entries []json.RawMessage `json:"entries"` // lines of the transcript, see package session; the first is its header
-	Next    int64             `json:"next"`    // where the next ones begin
+	Entries []json.RawMessage `json:"entries"`        // lines of the transcript, see package session; the first is its header
+	Next    int64             `json:"next"`           // where the next ones begin
 	More    bool              `json:"more,omitempty"` // there are more now
 	// Text is what the model has written of its turn, at most its last 64 KiB. The first log of a job that runs asks
 	// its process to report the text.
@@ -278,7 +278,7 @@ func missing(r Request) (example string, known bool) {
 		whole = r.Log != nil && r.Log.ExecutionID != "" && r.Log.From >= 0
 		example = `{"execution_id":"…","from":0}`
 	case TypeAnswer:
-		whole = r.Answer != nil && r.Answer.QuestionID != "" && r.Answer.Answer.Known()
+		whole = r.Answer != nil && r.Answer.QuestionID != "" && r.Answer.Answer != ""
 		example = `{"question_id":"…","answer":"once"} (or session, folder, no)`
 	case TypeMessage:
 		whole = r.Message != nil && r.Message.ExecutionID != "" && strings.TrimSpace(r.Message.Text) != ""
