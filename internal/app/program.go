@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"qq/internal/agent"
+	"qq/internal/app/bounds"
 	"qq/internal/app/staffing"
 	"qq/internal/config/trust"
 	"qq/internal/models"
@@ -131,7 +132,7 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 		Policy: w.cfg.Policy, ReadOnly: w.cfg.ReadOnly || job.ReadOnly || def.Gathers(),
 		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
 		Repairs: w.cfg.Repairs, Checked: job.HasGivenCheck(),
-		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
+		Writable: bounds.Writable(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
 	}
 	w.apart.Change(&s, job.ExecutionID)
 	if w.cfg.Strict {
