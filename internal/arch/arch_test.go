@@ -27,7 +27,7 @@ const module = "qq/"
 // imports is longer than eight. Change it in a commit of its own, with the reason.
 var floors = [][]string{
 	{"pkg/spelling", "pkg/money", "pkg/picture", "pkg/regular", "pkg/supervisor/targets", "internal/models/servers",
-		"internal/models/listing", "internal/models/tokens"},
+		"internal/models/listing", "internal/app/columns", "internal/models/tokens"},
 	{
 		"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "internal/config", "internal/sandbox",
 		"internal/fifo", "pkg/supervisor/lease", "pkg/supervisor/plan/reference",
@@ -37,7 +37,7 @@ var floors = [][]string{
 		"internal/box/filestate",
 		"internal/approval/rules/gitconfig", "internal/app/command/pipe", "internal/taskfile/prose",
 		"internal/taskfile/locate", "internal/taskfile/until", "internal/taskfile/parts",
-		"internal/app/command/vocabulary", "internal/app/columns", "internal/terminal/keys",
+		"internal/app/command/vocabulary", "internal/app/command/block", "internal/terminal/keys",
 		"internal/standin/form", "internal/models/dialect/think", "internal/models/dialect/schema",
 		"internal/models/dialect/callid",
 		"internal/isolate/merge", "internal/isolate/gitpatch", "internal/isolate/files",
