@@ -5,62 +5,48 @@ import (
 	"unicode/utf8"
 )
 
-// Characters that join others.
-const (
-	joiner   = '\u200d'
-	emojiful = '\ufe0f' // makes an emoji of the character before it
-)
+// maxCluster is how many bytes a cluster has at most: marks can be piled up without end.
+const maxCluster = 64
 
-// Cluster returns the first character of s as a person sees it, with all marks, joined emoji and the second half of a
-// flag, and the columns that it takes. Of an empty s it is empty.
-//
-// The rules are those of extended grapheme clusters (UAX 29) for what people type. Rare scripts, whose letters join in
-// other ways, are split.
-func Cluster(s string) (cluster string, wide int) {
-	first, end := utf8.DecodeRuneInString(s)
-	if end == 0 {
-		return "", 0
+// Cluster returns the length in bytes of the first character of s as a reader sees it, and how many columns it takes:
+// a letter with its marks, a flag of two letters, or emoji that are joined to one. A terminal moves it as a whole.
+// The length is 0 if s is empty.
+func Cluster(s string) (length, wide int) {
+	first, n := utf8.DecodeRuneInString(s)
+	if n == 0 {
+		return 0, 0
 	}
-	wide = Rune(first)
-	if first < 0x20 {
-		if first == '\r' && len(s) > 1 && s[1] == '\n' {
-			return s[:2], 0
-		}
-		return s[:1], wide
+	length, wide = n, Rune(first)
+	if len(s) > n && first < 0x300 && s[n] < utf8.RuneSelf {
+		return length, wide // ASCII follows: nothing joins
 	}
-	if flag(first) {
-		wide = 1
-		if second, n := utf8.DecodeRuneInString(s[end:]); flag(second) {
-			end, wide = end+n, 2
-		}
-	}
-	for last := first; end < len(s); {
-		r, n := utf8.DecodeRuneInString(s[end:])
+	joined, pair := false, regional(first)
+	for length < len(s) {
+		r, n := utf8.DecodeRuneInString(s[length:])
 		switch {
-		case r < 0x300 && r != utf8.RuneError:
-			return s[:end], wide
-		case last == joiner && unicode.Is(unicode.So, r):
-		case unicode.In(r, unicode.M, unicode.Join_Control) || tone(r) || tag(r):
-		case jamo(last) && jamo(r) && r >= 0x1160:
-		default:
-			return s[:end], wide
-		}
-		if r == emojiful && wide == 1 {
+		case r == '\ufe0f': // shown as an emoji
 			wide = 2
+		case joined && Rune(r) == 2, wide == 2 && skinTone(r):
+		case pair && regional(r):
+			pair, wide = false, 2
+		case first >= 0x1100 && jamo(r):
+		case !unicode.In(r, unicode.M, unicode.Cf):
+			return length, wide
 		}
-		last, end = r, end+n
+		if length+n > maxCluster {
+			return length, wide
+		}
+		joined = r == '\u200d'
+		length += n
 	}
-	return s, wide
+	return length, wide
 }
 
-// flag reports whether r is one of the two letters that are shown as a flag.
-func flag(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }
+// regional reports whether r is one of the letters of which two make a flag.
+func regional(r rune) bool { return '\U0001f1e6' <= r && r <= '\U0001f1ff' }
 
-// tone reports whether r colours the skin of the emoji before it.
-func tone(r rune) bool { return r >= 0x1f3fb && r <= 0x1f3ff }
+// skinTone reports whether r colours the emoji before it.
+func skinTone(r rune) bool { return '\U0001f3fb' <= r && r <= '\U0001f3ff' }
 
-// tag reports whether r is one of the letters that name the flag of a region.
-func tag(r rune) bool { return r >= 0xe0020 && r <= 0xe007f }
-
-// jamo reports whether r is a part of a Korean syllable.
-func jamo(r rune) bool { return r >= 0x1100 && r <= 0x11ff }
+// jamo reports whether r is a vowel or a last consonant of a Korean syllable.
+func jamo(r rune) bool { return '\u1160' <= r && r <= '\u11ff' }

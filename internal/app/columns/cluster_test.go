@@ -2,49 +2,43 @@ package columns
 
 import (
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 )
 
 func TestCluster(t *testing.T) {
-	for _, c := range []struct {
-		s    string
-		want []string
-		wide int // of the first
-	}{
-		{"ab", []string{"a", "b"}, 1},
-		{"漢字", []string{"漢", "字"}, 2},
-		{"e\u0301x", []string{"e\u0301", "x"}, 1},
-		{"👩\u200d👩\u200d👧\u200d👦!", []string{"👩\u200d👩\u200d👧\u200d👦", "!"}, 2},
-		{"👍🏽👍", []string{"👍🏽", "👍"}, 2},
-		{"🇩🇪🇫🇷", []string{"🇩🇪", "🇫🇷"}, 2},
-		{"❤\ufe0fa", []string{"❤\ufe0f", "a"}, 2},
-		{"🏴\U000e0067\U000e0062\U000e007fx", []string{"🏴\U000e0067\U000e0062\U000e007f", "x"}, 2},
-		{"한국", []string{"한", "국"}, 2},
-		{"\u1112\u1161\u11ab\u1100", []string{"\u1112\u1161\u11ab", "\u1100"}, 2},
-		{"a\r\nb", []string{"a", "\r\n", "b"}, 1},
-		{"\xffa", []string{"\xff", "a"}, 1},
+	for text, want := range map[string][]int{ // pairs of length and columns
+		"":                     {},
+		"ab":                   {1, 1, 1, 1},
+		"漢字":                   {3, 2, 3, 2},
+		"e\u0301e":             {3, 1, 1, 1},
+		"👍🏽x":                  {8, 2, 1, 1},
+		"👩\u200d👩\u200d👧!":     {18, 2, 1, 1},
+		"🇩🇪🇫🇷":                 {8, 2, 8, 2},
+		"❤\ufe0f.":             {6, 2, 1, 1},
+		"1\ufe0f\u20e3":        {7, 2},
+		"\u1112\u1161\u11ab가": {9, 2, 3, 2},
+		"कि":                   {6, 1},
 	} {
-		_, wide := Cluster(c.s)
-		assert.Equal(t, c.wide, wide, "%q", c.s)
-		var got []string
-		for s := c.s; s != ""; {
-			cluster, _ := Cluster(s)
-			got, s = append(got, cluster), s[len(cluster):]
+		var got []int
+		for rest := text; rest != ""; {
+			n, wide := Cluster(rest)
+			got, rest = append(got, n, wide), rest[n:]
 		}
-		assert.Equal(t, c.want, got, "%q", c.s)
+		assert.ElementsMatch(t, want, got, text)
 	}
 }
 
+// Each text is cut into clusters that end.
 func TestClusterEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.String().Draw(t, "s")
-		for s != "" {
-			cluster, wide := Cluster(s)
-			assert.NotEmpty(t, cluster)
-			assert.True(t, wide >= 0 && wide <= 2, "%q", cluster)
-			s = s[len(cluster):]
+		for s := rapid.String().Draw(t, "s"); s != ""; {
+			n, wide := Cluster(s)
+			assert.True(t, 0 < n && n <= maxCluster && wide >= 0 && wide <= 2, "%d, %d", n, wide)
+			assert.True(t, !utf8.ValidString(s) || utf8.ValidString(s[:n]))
+			s = s[n:]
 		}
 	})
 }

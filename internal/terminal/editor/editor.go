@@ -131,8 +131,11 @@ func split(s string) []piece {
 	}
 	var pieces []piece
 	for s != "" {
-		cluster, _ := columns.Cluster(s)
-		pieces, s = append(pieces, piece{text: cluster}), s[len(cluster):]
+		n := 1
+		if s[0] >= ' ' { // no mark joins a newline
+			n, _ = columns.Cluster(s)
+		}
+		pieces, s = append(pieces, piece{text: s[:n]}), s[n:]
 	}
 	return pieces
 }
@@ -345,11 +348,11 @@ func (e *Editor) join() {
 // joined reports whether piece i belongs to the one before it.
 func (e *Editor) joined(i int) bool {
 	before, p := e.pieces[i-1], e.pieces[i]
-	if before.label != "" || p.label != "" || len(p.text) == 1 {
+	if before.label != "" || p.label != "" || len(p.text) == 1 || before.text[0] < ' ' {
 		return false
 	}
-	cluster, _ := columns.Cluster(before.text + p.text)
-	return len(cluster) > len(before.text)
+	n, _ := columns.Cluster(before.text + p.text)
+	return n > len(before.text)
 }
 
 func (e *Editor) remove(from, to int) []piece {
