@@ -46,7 +46,7 @@ var floors = [][]string{
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",
 		"pkg/supervisor/halt", "pkg/supervisor/pace", "pkg/supervisor/plan", "pkg/supervisor/targets/realpath",
 		"pkg/supervisor/access", "pkg/supervisor/family", "pkg/supervisor/needs",
-		"internal/terminal", "internal/terminal/editor",
+		"internal/terminal", "internal/terminal/editor", "internal/terminal/region",
 		"internal/standin", "internal/tools/edit", "internal/approval/rules",
 		"pkg/childproc/stdio", "pkg/childproc/room", "pkg/childproc/heartbeat",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",

@@ -51,6 +51,7 @@ type Screen struct {
 	bytes int        // in kept
 	lines []string   // the status line or the block; nil means none
 	on    *Output    // where it is
+	owner Owner      // draws the terminal instead; nil if nobody does
 	block block.Block
 	frame time.Time   // when it was drawn
 	later *time.Timer // writes what waits for the next frame; nil if nothing does
@@ -301,10 +302,41 @@ func (s *Screen) put(pieces []piece) {
 		if len(p.text) == 0 || p.to.Err() != nil {
 			continue
 		}
+		owner := s.owner
 		s.mu.Unlock()
-		_, _ = p.to.send(p.text) // Err keeps it
+		if owner != nil && p.to.terminal {
+			owner.Print(string(p.text))
+		} else {
+			_, _ = p.to.send(p.text) // Err keeps it
+		}
 		s.mu.Lock()
 	}
+}
+
+// Owner draws the whole terminal, while a person edits a text there. It gets all that would be written.
+type Owner interface {
+	// Print takes text for the terminal: it is [Printable], but for control sequences of qq itself.
+	Print(text string)
+	// Lend gives up the terminal for a question, until Regain is called.
+	Lend()
+	Regain()
+}
+
+// Own hands the terminal to owner; nil takes it back. Then no status line is drawn. The owner writes with
+// [Output.Draw].
+func (s *Screen) Own(owner Owner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.busy {
+		s.free.Wait()
+	}
+	s.owner, s.lines = owner, nil
+}
+
+// Draw writes text of the [Owner] at once.
+func (o *Output) Draw(text string) error {
+	_, err := o.send([]byte(text))
+	return err
 }
 
 // Status makes text the status line of o's Screen; "" removes it. See [Output.Block].
@@ -323,6 +355,9 @@ func (o *Output) Block(lines []string) {
 	s := o.screen
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.owner != nil {
+		return
+	}
 	s.lines, s.on = nil, o
 	for _, line := range lines {
 		s.lines = append(s.lines, Printable(line))
@@ -351,7 +386,16 @@ func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 	}
 	s.busy = true
 	s.put([]piece{{s.on, []byte(s.block.Erase())}})
+	owner := s.owner
+	if owner != nil {
+		s.mu.Unlock()
+		owner.Lend()
+		s.mu.Lock()
+	}
 	return func() {
+		if owner != nil {
+			owner.Regain()
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.block.Forget()
