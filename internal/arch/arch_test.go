@@ -74,7 +74,7 @@ var floors = [][]string{
 		"internal/app/signals"},
 	{"internal/app/runs",
 		"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates",
-		"internal/app/staffing", "internal/app/reread", "internal/app/apart"},
+		"internal/app/staffing", "internal/app/reread", "internal/app/apart", "internal/app/options"},
 	{"internal/app"},
 	{"cmd/qq"},
 }
@@ -96,7 +96,7 @@ var owners = map[string][]string{
 		"internal/app/permissions",
 		"internal/app/planning",
 		"internal/app/prompt", "internal/app/checks", "internal/app/batch/report",
-		"internal/app/runs",
+		"internal/app/runs", "internal/app/options",
 	},
 	"github.com/joho/godotenv":                             {"internal/config"},
 	"go.yaml.in/yaml/v3":                                   {"pkg/agents"},

@@ -2,8 +2,8 @@
 // bytes and writes none.
 //
 // Above the lines is text that stays and scrolls away: whole lines, which are written once. A [Region] moves to the
-// first of its lines, writes such text, and draws the lines below it again. Without such text only the lines that differ
-// are drawn. Nobody else may write to the terminal meanwhile.
+// first of its lines, writes such text, and draws the lines below it again. Without such text only the lines that
+// differ are drawn. Nobody else may write to the terminal meanwhile.
 //
 // After a resize the terminal has broken the lines anew. The region counts how many rows they take now, as terminals do
 // that wrap them. On one that cuts them off instead, rows of the text above may be overwritten.
@@ -36,8 +36,8 @@ type View struct {
 	Row, Column int      // of the cursor
 }
 
-// Draw returns what writes text, which ends with a newline or is empty, and shows v below it, on a terminal of that many
-// columns and rows. A line that is too wide is cut. Of too many lines those around the cursor are shown.
+// Draw returns what writes text, which ends with a newline or is empty, and shows v below it, on a terminal of that
+// many columns and rows. A line that is too wide is cut. Of too many lines those around the cursor are shown.
 func (r *Region) Draw(text string, v View, wide, high int) string {
 	v = fit(v, wide, high)
 	old := r.lines

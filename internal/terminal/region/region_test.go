@@ -124,7 +124,8 @@ func TestRegion(t *testing.T) {
 func TestLittle(t *testing.T) {
 	var r Region
 	r.Draw("", View{[]string{"status", "> hello"}, 1, 7}, 80, 24)
-	assert.Equal(t, "\r\x1b[1A\r\n> hello!\x1b[K\r\x1b[8C", r.Draw("", View{[]string{"status", "> hello!"}, 1, 8}, 80, 24))
+	v := View{[]string{"status", "> hello!"}, 1, 8}
+	assert.Equal(t, "\r\x1b[1A\r\n> hello!\x1b[K\r\x1b[8C", r.Draw("", v, 80, 24))
 	assert.NotContains(t, r.Draw("", View{[]string{"other", "> hello!"}, 1, 8}, 80, 24), "hello")
 }
 
