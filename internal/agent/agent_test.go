@@ -387,16 +387,17 @@ func TestNoFallback(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			asked := 0
-			r := &run{deeds: &deeds{}, parent: &line{}, helpers: &helpers{Parent: &line{}, only: c.readOnly}, Agent: Agent{
-				Model: chat(func(context.Context, func(llm.Chunk)) error {
-					if c.ends {
-						cancel()
-					}
-					return c.err
-				}),
-				Fallback:   []Model{chat(func(context.Context, func(llm.Chunk)) error { asked++; return nil })},
-				Transcript: Nobody{}, Screen: Nobody{},
-			}}
+			r := &run{deeds: &deeds{}, parent: &line{},
+				helpers: &helpers{Parent: &line{}, only: c.readOnly}, Agent: Agent{
+					Model: chat(func(context.Context, func(llm.Chunk)) error {
+						if c.ends {
+							cancel()
+						}
+						return c.err
+					}),
+					Fallback:   []Model{chat(func(context.Context, func(llm.Chunk)) error { asked++; return nil })},
+					Transcript: Nobody{}, Screen: Nobody{},
+				}}
 			if c.handsOn {
 				r.helpers.Delegate(ctx, nil)
 			}

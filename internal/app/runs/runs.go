@@ -22,6 +22,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/values"
 	"qq/internal/control"
+	"qq/internal/record/history"
 	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
@@ -42,7 +43,7 @@ func Command(i *command.Invocation) *cli.Command {
 		&cli.StringFlag{Name: "before", Usage: "those before then"},
 	}, plain...)
 	show := append([]cli.Flag{
-		&cli.BoolFlag{Name: "log", Usage: "print its transcript: messages, tool calls, results"},
+		&cli.BoolFlag{Name: "log", Usage: "print the transcripts of it and of its jobs: messages, tool calls, results"},
 	}, plain...)
 	list := append([]cli.Flag{
 		&cli.BoolFlag{Name: "live", Usage: "those that are at work"},
@@ -145,19 +146,15 @@ func (r runs) oneRun(c *cli.Context, f func(led *ledger.Ledger, id string, o lay
 
 func (r runs) showRun(c *cli.Context) error {
 	return r.oneRun(c, func(led *ledger.Ledger, id string, o layout) error {
+		if c.Bool("log") {
+			return r.showLog(history.New(led, o.Home), id, o)
+		}
 		run, attempts, result, err := led.Show(id)
 		if b, findErr := led.Find(id); errors.Is(err, ledger.ErrNone) && findErr == nil {
-			if c.Bool("log") {
-				return command.Usagef(fmt.Sprintf("name one of its tasks: qq runs list --batch %s shows them", id),
-					"a batch has no transcript")
-			}
 			return r.showBatch(led, b, o)
 		}
 		if err != nil {
 			return err
-		}
-		if c.Bool("log") {
-			return r.showLog(run, attempts, o)
 		}
 		if o.Shares, err = led.Shares(run.ID); err != nil {
 			return err
