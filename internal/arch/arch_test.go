@@ -33,7 +33,7 @@ var floors = [][]string{
 		"internal/fifo", "pkg/supervisor/lease", "pkg/supervisor/plan/reference",
 		"internal/config/trust", "internal/tools/tree", "internal/record/ledger/alive",
 		"internal/record/ledger/appendfile", "internal/record/ledger/schema",
-		"internal/record/ledger/selection",
+		"internal/record/ledger/selection", "internal/record/ledger/cause",
 		"internal/box/cgroup", "internal/box/placeholder",
 		"internal/box/filestate",
 		"internal/approval/rules/gitconfig", "internal/app/command/pipe", "internal/taskfile/prose",
@@ -100,7 +100,7 @@ var owners = map[string][]string{
 	"github.com/joho/godotenv":                             {"internal/config"},
 	"go.yaml.in/yaml/v3":                                   {"pkg/agents"},
 	"go.uber.org/zap":                                      {"internal/record"},
-	"modernc.org/sqlite":                                   {"internal/record/ledger"},
+	"modernc.org/sqlite":                                   {"internal/record/ledger", "internal/record/ledger/cause"},
 	"github.com/failsafe-go/failsafe-go":                   {"internal/models/gate"},
 	"github.com/landlock-lsm/go-landlock/landlock/syscall": {"internal/sandbox"},
 	"github.com/bmatcuk/doublestar/v4": {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"qq/internal/record/ledger/cause"
 	"qq/internal/record/ledger/selection"
 	"qq/pkg/regular"
 	"qq/pkg/tool"
@@ -149,7 +150,7 @@ func (in *indexer) exec(query string, args ...any) error {
 // that violates a constraint or is too big, because an error would block all later lines.
 func (in *indexer) line(e line) error {
 	err := in.row(e)
-	switch primary(err) {
+	switch cause.Primary(err) {
 	case codes.SQLITE_CONSTRAINT, codes.SQLITE_TOOBIG:
 		return nil
 	}
