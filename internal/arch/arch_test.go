@@ -70,7 +70,7 @@ var floors = [][]string{
 		"internal/app/admin", "internal/app/batch",
 		"internal/app/guides", "internal/app/planning", "internal/app/scope",
 		"internal/app/definitions", "internal/app/permissions",
-		"internal/app/signals", "internal/record/history"},
+		"internal/app/signals", "internal/record/history", "internal/app/runs/filter"},
 	{"internal/app/runs",
 		"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates",
 		"internal/app/staffing", "internal/app/reread", "internal/app/apart"},

@@ -182,6 +182,8 @@ func (p *place) argument() Kind {
 		return AgentsOrFiles
 	case "runs show", "runs tree":
 		return p.first(Runs)
+	case "runs diff":
+		return Runs
 	case "runs cancel":
 		return p.first(AtWork)
 	case "sessions show":

@@ -165,7 +165,7 @@ func (l *logText) entries(j *history.Job, entries []llm.Entry, depth int) error 
 			return err
 		}
 		below = below[n:]
-		l.add(depth, bounded(output.Transcript([]llm.Entry{e}, ends)))
+		l.add(depth, output.Bounded(output.Transcript([]llm.Entry{e}, ends)))
 	}
 	return l.jobs(below, depth+1)
 }
@@ -177,28 +177,6 @@ func (l *logText) jobs(jobs []*history.Job, depth int) error {
 		}
 	}
 	return nil
-}
-
-// Bounds of a message in a log for people. Of a longer one the beginning and the end are shown.
-const (
-	maxLines = 200
-	maxBytes = 32 << 10
-)
-
-// bounded returns text, or its beginning and its end if it is long.
-func bounded(text string) string {
-	join := func(head string, left int, what, tail string) string {
-		return fmt.Sprintf("%s\n[%d %s left out: --json has all]\n%s", head, left, what, tail)
-	}
-	if all := strings.Split(text, "\n"); len(all) > maxLines {
-		head, tail := all[:maxLines/2], all[len(all)-maxLines/2:]
-		text = join(strings.Join(head, "\n"), len(all)-maxLines, "lines", strings.Join(tail, "\n"))
-	}
-	if left := len(text) - maxBytes; left > 0 {
-		head, tail := text[:maxBytes/2], text[len(text)-maxBytes/2:]
-		text = join(strings.ToValidUTF8(head, ""), left, "bytes", strings.ToValidUTF8(tail, ""))
-	}
-	return text
 }
 
 // said returns a status with the error, if there is one.

@@ -20,6 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/runs/filter"
 	"qq/internal/app/values"
 	"qq/internal/control"
 	"qq/internal/record/history"
@@ -65,6 +66,14 @@ func Command(i *command.Invocation) *cli.Command {
 				ArgsUsage: "ID", Flags: plain, Action: r.runTree,
 			},
 			{
+				Name: "diff", Usage: "compare two runs, or two batches: answers, time, tokens, calls",
+				ArgsUsage: "ID ID", Flags: plain, Action: r.diffRuns,
+			},
+			{
+				Name: "stats", Usage: "add up runs by agent and model: success, time, tokens, cost, failures",
+				Flags: choose, Action: r.statsOfRuns,
+			},
+			{
 				Name: "cancel", Usage: "end one task, or a whole run or batch, with all that it started",
 				Description: "The ID of a task that an agent or a batch has started ends that task alone: the " +
 					"others go on. The ID of a prompt or of a batch ends the whole run.",
@@ -98,7 +107,7 @@ func (r runs) listRuns(c *cli.Context) error {
 	if c.Args().Present() {
 		return command.NoCommand(c)
 	}
-	f, err := runsFilter(c, time.Now())
+	f, err := filter.Read(c, time.Now())
 	if err != nil {
 		return err
 	}
@@ -214,7 +223,7 @@ func (r runs) runTree(c *cli.Context) error {
 }
 
 func (r runs) clearRuns(c *cli.Context) error {
-	f, err := runsFilter(c, time.Now())
+	f, err := filter.Read(c, time.Now())
 	if err != nil {
 		return err
 	}

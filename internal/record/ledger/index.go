@@ -226,12 +226,12 @@ func (in *indexer) result(f *finished, at time.Time) error {
 	}
 	output := cmp.Or(string(f.Output), f.Text)
 	var summary any
-	if s := tool.First(output, maxSummary, ""); len(s) < len(output) {
+	if s := tool.First(output, MaxSummary, ""); len(s) < len(output) {
 		summary = s
 	}
 	return in.exec("INSERT INTO results ("+usageColumns+`, execution, status, attempts, ended, duration_ms, queued_ms,
   recall, error, summary, record, output)
 SELECT ?, ?, ?, ?, ?, n, ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ? FROM executions WHERE id = ? ON CONFLICT DO NOTHING`,
 		append(values(r.Usage), r.Status, r.Attempts, selection.Stamp(at), r.DurationMS, r.QueuedMS, f.Recall,
-			tool.First(r.Error, maxSummary, ""), summary, string(f.Record), output, f.ID)...)
+			tool.First(r.Error, MaxSummary, ""), summary, string(f.Record), output, f.ID)...)
 }
