@@ -58,7 +58,7 @@ var floors = [][]string{
 	}, {
 		"pkg/session", "pkg/supervisor", "pkg/childproc/plausible", "internal/agent/loop", "internal/agent/longtext",
 		"internal/approval", "internal/approval/rulefile",
-		"internal/control", "internal/trace", "internal/record", "internal/app/output",
+		"internal/control/board", "internal/trace", "internal/record", "internal/app/output",
 		"internal/app/folders", "internal/app/keyring", "internal/app/values", "internal/app/batch/foreign",
 		"internal/app/prompt", "internal/app/batch/planned",
 		"internal/app/checks", "internal/app/strict", "internal/app/batch/report",
@@ -67,7 +67,7 @@ var floors = [][]string{
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote", "internal/isolate",
 	},
 	{"internal/app/batch/launcher", "internal/app/bounds", "pkg/childproc", "internal/agent", "internal/models",
-		"internal/app/admin", "internal/app/batch",
+		"internal/control", "internal/app/admin", "internal/app/batch",
 		"internal/app/guides", "internal/app/planning", "internal/app/scope",
 		"internal/app/definitions", "internal/app/permissions",
 		"internal/app/signals", "internal/record/history", "internal/app/runs/filter"},

@@ -187,8 +187,10 @@ func (b *Backend) attempt(
 		}
 	})
 	report = llm.ReportOf(ctx, resp, err)
-	resp.Took = time.Since(began)
-	resp.First = cmp.Or(first, resp.Took) // an answer in one piece
+	if err == nil {
+		resp.Took = time.Since(began)
+		resp.First = cmp.Or(first, resp.Took) // an answer in one piece
+	}
 	return resp, err
 }
 
