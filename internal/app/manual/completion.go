@@ -180,7 +180,7 @@ func (p *place) argument() Kind {
 		return p.first(Agents)
 	case "agents check":
 		return AgentsOrFiles
-	case "runs show", "runs tree":
+	case "runs show", "runs tree", "runs replay":
 		return p.first(Runs)
 	case "runs diff":
 		return Runs

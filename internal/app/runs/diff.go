@@ -3,13 +3,11 @@ package runs
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"qq/internal/app/columns"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/record/history"
@@ -21,8 +19,6 @@ import (
 const (
 	maxPairs   = 200 // in the table
 	maxAnswers = 10  // pairs whose answers are shown
-	maxAnswer  = 20  // lines of an answer
-	sideBySide = 120 // columns of two answers where there is no terminal
 )
 
 // compared is the JSON of a comparison.
@@ -152,47 +148,29 @@ func calls(did *task.Did) (n int) {
 
 // answers shows the answers of two jobs side by side, below what is known about both.
 func (o layout) answers(p history.Pair) []string {
-	wide := (cmp.Or(o.width(), sideBySide) - 3) / 2
-	left, right := o.side("A", p.A, wide), o.side("B", p.B, wide)
-	lines := []string{"", "── " + o.text(cmp.Or(p.A, p.B).Task)}
-	for i := range max(len(left), len(right)) {
-		var row [2]string
-		for k, side := range [][]string{left, right} {
-			if i < len(side) {
-				row[k] = side[i]
-			}
+	var heads, answers [2]string
+	for i, s := range []*history.Side{p.A, p.B} {
+		name := string(rune('A' + i))
+		if s == nil {
+			heads[i] = name + ": no such job"
+			continue
 		}
-		lines = append(lines, strings.TrimRight(row[0]+strings.Repeat(" ", wide-columns.Of(row[0]))+" │ "+row[1], " "))
+		heads[i], answers[i] = o.side(name, s), s.Answer
 	}
-	return lines
+	text := output.Beside(heads[0], heads[1], answers[0], answers[1], o.width())
+	head := []string{"", "── " + o.text(cmp.Or(p.A, p.B).Task)}
+	return append(head, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
 }
 
-// side is one column of [layout.answers].
-func (o layout) side(name string, s *history.Side, wide int) []string {
-	if s == nil {
-		return []string{name + ": no such job"}
-	}
-	var called []string
-	if s.Did != nil {
-		for _, tool := range slices.Sorted(maps.Keys(s.Did.Calls)) {
-			called = append(called, fmt.Sprintf("%s %d", output.OneLine(tool), s.Did.Calls[tool]))
-		}
-	}
+// side is what is known about a job, besides its answer.
+func (o layout) side(name string, s *history.Side) string {
 	text := fmt.Sprintf("%s: %s, %s, %s\n%s, %s, %s tokens", name, short(s.ID), o.brief(s.Agent, 16),
 		output.OneLine(cmp.Or(s.Model, "no model")), o.status(s.Run), o.took(s.Run), tokens(s.Usage))
-	if len(called) > 0 {
-		text += "\n" + strings.Join(called, ", ")
+	if called := output.Calls(s.Did); called != "" {
+		text += "\n" + called
 	}
 	if s.Error != "" {
-		text += "\n" + command.Printable(s.Error)
+		text += "\n" + s.Error
 	}
-	body := output.Rows(text, wide)
-	if s.Answer == "" {
-		return body
-	}
-	answer := output.Rows(s.Answer, wide)
-	if more := len(answer) - maxAnswer; more > 0 {
-		answer = append(answer[:maxAnswer], fmt.Sprintf("(%d more lines)", more))
-	}
-	return append(append(body, ""), answer...)
+	return text
 }

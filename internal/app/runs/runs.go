@@ -31,8 +31,8 @@ import (
 // runs has what all commands of this package share. Each command is a method.
 type runs struct{ *command.Invocation }
 
-// Command returns the command qq runs with its subcommands.
-func Command(i *command.Invocation) *cli.Command {
+// Command returns the command qq runs with its subcommands, and with more of them.
+func Command(i *command.Invocation, more ...*cli.Command) *cli.Command {
 	r := runs{i}
 	plain := command.LookFlags()
 	choose := append([]cli.Flag{
@@ -55,7 +55,7 @@ func Command(i *command.Invocation) *cli.Command {
 	}, choose...)
 	return &cli.Command{
 		Name: "runs", Usage: "what was run and what is at work, from the ledger", Flags: list, Action: r.listRuns,
-		Subcommands: []*cli.Command{
+		Subcommands: append([]*cli.Command{
 			{Name: "list", Usage: "list runs and batches, the newest first", Flags: list, Action: r.listRuns},
 			{
 				Name: "show", Usage: "print one with its attempts and its answer",
@@ -83,7 +83,7 @@ func Command(i *command.Invocation) *cli.Command {
 				Name: "clear", Usage: "forget runs that have ended: those that are chosen, or --all",
 				Flags: forget, Action: r.clearRuns,
 			},
-		},
+		}, more...),
 	}
 }
 
