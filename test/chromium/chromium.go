@@ -84,7 +84,8 @@ func Start(t testing.TB) *Browser {
 		events: map[string][]chan message{}}
 	b.cmd = exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
-		"--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+dir, "about:blank")
+		"--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+dir,
+		"about:blank")
 	b.cmd.ExtraFiles = []*os.File{in, out}
 	b.cmd.Env = append(os.Environ(), "HOME="+dir)
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

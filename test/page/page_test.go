@@ -27,7 +27,8 @@ const edits = `Change it. <tool_call>{"name":"edit_file","arguments":{"path":"no
 // A person starts a batch in a terminal and follows it in the browser: sees it begin, allows a call, cancels one job,
 // reads a transcript, loads the page again in the middle, and is told when the root is killed.
 func TestBatch(t *testing.T) {
-	w := newWorld(t, long(), standin.Script{Start: "[[edit]]", Text: edits, Fault: &standin.Fault{BeforeFirst: 2 * time.Second}},
+	w := newWorld(t, long(), standin.Script{Start: "[[edit]]", Text: edits,
+		Fault: &standin.Fault{BeforeFirst: 2 * time.Second}},
 		standin.Script{Start: "[[edited]]", Text: "The notes are changed."},
 		standin.Script{Start: "[[quick]]", Text: "A quick answer, with <b>markup</b> and \u202ebidi."})
 	w.file("notes.txt", "one\ntwo\n")

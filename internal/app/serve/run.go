@@ -19,8 +19,9 @@ func (s *server) showRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	from := number(r, "from")
 	data := page.Tree{
-		Frame: page.Frame{Title: s.view().Title(run), Tab: "run"}, Head: s.view().Head(run), Notices: s.view().Notices(run),
-		Tabs: s.view().Tabs(run.ID, ""), Comparing: r.URL.Query().Get("choose") != "",
+		Frame: page.Frame{Title: s.view().Title(run), Tab: "run"}, Head: s.view().Head(run),
+		Notices: s.view().Notices(run),
+		Tabs:    s.view().Tabs(run.ID, ""), Comparing: r.URL.Query().Get("choose") != "",
 	}
 	top, under := run.Items, ""
 	if at := run.ByID[r.URL.Query().Get("at")]; at != nil {
@@ -29,7 +30,8 @@ func (s *server) showRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	data.Heading = words.Plural(len(run.ByID), "job")
 	if run.Batch != nil && len(run.Items) < run.Batch.Count {
-		data.Heading = fmt.Sprintf("%s of %s have started", words.Thousands(len(run.Items)), words.Plural(run.Batch.Count, "task"))
+		data.Heading = fmt.Sprintf("%s of %s have started", words.Thousands(len(run.Items)),
+			words.Plural(run.Batch.Count, "task"))
 	}
 	data.Rows = s.view().Rows(run, top[min(from, len(top)):min(from+view.RowsPerPage, len(top))], data.Comparing)
 	data.Newer, data.Older, data.Span = s.view().Span(r.URL, from, view.RowsPerPage, len(top))
@@ -39,7 +41,8 @@ func (s *server) showRun(w http.ResponseWriter, r *http.Request) error {
 		}
 		data.Questions = s.view().Questions(run.Root, "")
 		data.Control = s.view().Control(run.Root)
-		data.Events = s.view().RunURL(run.ID) + "/events?" + url.Values{"from": {fmt.Sprint(from)}, "at": {under}}.Encode()
+		data.Events = s.view().RunURL(run.ID) + "/events?" + url.Values{"from": {fmt.Sprint(from)},
+			"at": {under}}.Encode()
 	}
 	return s.show(w, "tree", data)
 }

@@ -77,7 +77,8 @@ func (s *server) runs(before int) (page.Runs, error) {
 // runRow is a recorded run in the list.
 func (s *server) runRow(e history.Entry) page.RunRow {
 	row := page.RunRow{
-		ID: e.ID(), URL: s.view().RunURL(e.ID()), State: words.Status(e.Status()), When: words.When(e.Started(), s.now()),
+		ID: e.ID(), URL: s.view().RunURL(e.ID()), State: words.Status(e.Status()), When: words.When(e.Started(),
+			s.now()),
 		Stamp: page.Stamp(e.Started()),
 	}
 	st, live := s.hub.Of(e.ID())
@@ -88,7 +89,8 @@ func (s *server) runRow(e history.Entry) page.RunRow {
 			done, failed = st.Batch.Done, st.Batch.Failed
 		}
 		row.Name = view.BatchName(b)
-		row.Meta = append(row.Meta, page.Clean(fmt.Sprintf("%s of %s done", words.Thousands(done), words.Thousands(b.Count))))
+		row.Meta = append(row.Meta, page.Clean(fmt.Sprintf("%s of %s done", words.Thousands(done),
+			words.Thousands(b.Count))))
 		if failed > 0 {
 			row.Meta = append(row.Meta, page.Clean(words.Thousands(failed)+" failed"))
 		}

@@ -45,7 +45,8 @@ func (s *server) found(text string, before int) (page.Found, error) {
 	}
 	if len(list) > perPage {
 		list = list[:perPage]
-		data.Older = fmt.Sprintf("%ssearch?q=%s&before=%d", s.root, escapeQuery(text), list[perPage-1].Started.UnixMilli())
+		data.Older = fmt.Sprintf("%ssearch?q=%s&before=%d", s.root, escapeQuery(text),
+			list[perPage-1].Started.UnixMilli())
 	}
 	data.Note = "Nothing. Parts of words count, and so do all characters."
 	if len(list) > 0 {
@@ -54,7 +55,8 @@ func (s *server) found(text string, before int) (page.Found, error) {
 	for _, r := range list {
 		row := page.RunRow{
 			ID: r.ID, URL: s.view().JobURL(r.ID), Name: page.Line(r.Task, view.MaxTitle), State: words.Status(r.Status),
-			When: words.When(r.Started, s.now()), Stamp: page.Stamp(r.Started), Meta: []page.Text{page.Line(r.Agent, 40)},
+			When: words.When(r.Started, s.now()), Stamp: page.Stamp(r.Started), Meta: []page.Text{page.Line(r.Agent,
+				40)},
 		}
 		for _, in := range []string{r.Summary, r.Error, r.Task} {
 			if row.Pieces = excerpt(in, text); row.Pieces != nil {

@@ -1,6 +1,7 @@
 // Package serve is the command qq serve: all runs of this user as pages in a browser, live and past.
 //
-// Flow: [Command] opens the ledger and a port of 127.0.0.1, and prints an address that works once. Package guard lets in
+// Flow: [Command] opens the ledger and a port of 127.0.0.1, and prints an address that works once. Package guard
+// lets in
 // the browser that opens it, and nobody else. What has happened comes from package history, and what happens from the
 // control sockets of the roots (package watch); a whole is both together. The pages are in package page.
 //
@@ -75,7 +76,8 @@ func (s serving) serve(c *cli.Context) (err error) {
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	hub := view.New(cfg.Home)
-	web, err := newServer(listener.Addr().String(), &view.Store{History: history.New(led, cfg.Home), Hub: hub}, ctx.Done())
+	web, err := newServer(listener.Addr().String(), &view.Store{History: history.New(led, cfg.Home), Hub: hub},
+		ctx.Done())
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -38,7 +38,8 @@ func (s *server) handler() http.Handler {
 	get := map[string]func(http.ResponseWriter, *http.Request) error{
 		"/{$}": s.showRuns, "/run/{id}": s.showRun, "/run/{id}/part": s.showPart, "/run/{id}/timeline": s.showTimeline,
 		"/run/{id}/plan": s.showPlan, "/run/{id}/export": s.export, "/job/{id}": s.showJob, "/search": s.search,
-		"/compare": s.compare, "/events": s.followRuns, "/run/{id}/events": s.followRun, "/job/{id}/events": s.followJob,
+		"/compare": s.compare, "/events": s.followRuns, "/run/{id}/events": s.followRun,
+		"/job/{id}/events": s.followJob,
 		"/job/{id}/answer": s.wholeAnswer,
 	}
 	for path, f := range get {
@@ -74,7 +75,8 @@ func (s *server) answer(f func(http.ResponseWriter, *http.Request) error) http.H
 			hint = strings.ToUpper(hint[:1]) + hint[1:] + "."
 		}
 		_ = s.pages.Show(w, code, "failed", page.Failure{ // the client is gone, or sees it
-			Frame: page.Frame{Title: page.Clean("Not found")}, Problem: page.Line(problem, 300), Hint: page.Line(hint, 300)})
+			Frame: page.Frame{Title: page.Clean("Not found")}, Problem: page.Line(problem, 300),
+			Hint: page.Line(hint, 300)})
 	})
 }
 

@@ -35,14 +35,9 @@ func (h History) Refresh() error { return h.led.Refresh() }
 // Job is one job of a run, with the jobs that it has handed on.
 type Job struct {
 	ledger.Run
-	Earlier    []ledger.AttemptRow `json:"earlier,omitempty"` // the attempts before the last
-	ExitCode   int                 `json:"exit_code"`
-	Changed    []string            `json:"changed_files,omitempty"`
-	Did        *task.Did           `json:"did,omitempty"` // nil means nothing, or not known
-	Warnings   []string            `json:"warnings,omitempty"`
-	OutputFile string              `json:"output_file,omitempty"`
-	Cached     bool                `json:"cached,omitempty"`
-	Jobs       []*Job              `json:"jobs,omitempty"` // in the order in which they started
+	Earlier []ledger.AttemptRow `json:"earlier,omitempty"` // the attempts before the last
+	ledger.Outcome
+	Jobs []*Job `json:"jobs,omitempty"` // in the order in which they started
 }
 
 // Took is how long the last attempt has taken, until now if it is at work.
@@ -112,9 +107,7 @@ func (h History) grow(r *Run, list []ledger.Run) error {
 	jobs := make(map[string]*Job, len(list))
 	r.Jobs = []*Job{}
 	for _, one := range list {
-		end := ends[one.ID]
-		j := &Job{Run: one, Earlier: attempts[one.ID], ExitCode: end.ExitCode, Changed: end.ChangedFiles, Did: end.Did,
-			Warnings: end.Warnings, OutputFile: end.OutputFile, Cached: end.Cached}
+		j := &Job{Run: one, Earlier: attempts[one.ID], Outcome: ends[one.ID]}
 		jobs[one.ID] = j
 		if above := jobs[one.Parent]; above != nil {
 			above.Jobs = append(above.Jobs, j)

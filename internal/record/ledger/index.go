@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"qq/internal/record/ledger/cause"
 	"qq/internal/record/ledger/selection"
 	"qq/pkg/regular"
 	"qq/pkg/tool"
@@ -149,7 +150,7 @@ func (in *indexer) exec(query string, args ...any) error {
 // that violates a constraint or is too big, because an error would block all later lines.
 func (in *indexer) line(e line) error {
 	err := in.row(e)
-	switch primary(err) {
+	switch cause.Primary(err) {
 	case codes.SQLITE_CONSTRAINT, codes.SQLITE_TOOBIG:
 		return nil
 	}
@@ -225,12 +226,12 @@ func (in *indexer) result(f *finished, at time.Time) error {
 	}
 	output := cmp.Or(string(f.Output), f.Text)
 	var summary any
-	if s := tool.First(output, maxSummary, ""); len(s) < len(output) {
+	if s := tool.First(output, MaxSummary, ""); len(s) < len(output) {
 		summary = s
 	}
 	return in.exec("INSERT INTO results ("+usageColumns+`, execution, status, attempts, ended, duration_ms, queued_ms,
   recall, error, summary, record, output)
 SELECT ?, ?, ?, ?, ?, n, ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ? FROM executions WHERE id = ? ON CONFLICT DO NOTHING`,
 		append(values(r.Usage), r.Status, r.Attempts, selection.Stamp(at), r.DurationMS, r.QueuedMS, f.Recall,
-			tool.First(r.Error, maxSummary, ""), summary, string(f.Record), output, f.ID)...)
+			tool.First(r.Error, MaxSummary, ""), summary, string(f.Record), output, f.ID)...)
 }

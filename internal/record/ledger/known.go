@@ -10,8 +10,11 @@ import (
 	"qq/pkg/task"
 )
 
-// Limits on stored texts, in characters. The output of a result is stored whole.
-const maxTask, maxSummary = 10_000, 5_000
+// maxTask limits the text of a task in the ledger, in characters.
+const maxTask = 10_000
+
+// MaxSummary limits the summary and the error of a [Run], in characters. The output of a result is stored whole.
+const MaxSummary = 5_000
 
 // restore returns the result that the database has as record and output.
 func restore(record []byte, output string) (task.Result, error) {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"database/sql"
+	"encoding/json"
 
 	"qq/internal/record/ledger/selection"
 	"qq/pkg/task"
@@ -61,17 +62,29 @@ SELECT coalesce((SELECT iif(parent = '' AND batch <> '', batch, id) FROM up ORDE
 	return top, l.fault(act, err)
 }
 
-// Outcomes returns the results of a run, or of the tasks of a batch, and of everything that was delegated from them, by
-// the ids of the runs. They have no outputs. id is a whole one.
-func (l *Ledger) Outcomes(id string) (map[string]task.Result, error) {
-	all := map[string]task.Result{}
+// Outcome is what the ledger keeps of a result besides what a [Run] has. The whole result is that of [Ledger.Show].
+type Outcome struct {
+	ExitCode   int       `json:"exit_code"`
+	Changed    []string  `json:"changed_files,omitempty"`
+	Did        *task.Did `json:"did,omitempty"` // nil means nothing, or not known
+	Warnings   []string  `json:"warnings,omitempty"`
+	OutputFile string    `json:"output_file,omitempty"`
+	Cached     bool      `json:"cached,omitempty"`
+}
+
+// Outcomes returns the outcomes of a run, or of the tasks of a batch, and of everything that was delegated from them,
+// by the ids of the runs. id is a whole one.
+func (l *Ledger) Outcomes(id string) (map[string]Outcome, error) {
+	all := map[string]Outcome{}
 	query := "SELECT e.id, r.record FROM executions e JOIN results r ON r.execution = e.n WHERE e." + below
 	err := selection.Each(l.db, query, []any{id}, func(rows *sql.Rows) error {
 		var id string
 		var record []byte
 		err := rows.Scan(&id, &record)
 		if err == nil {
-			all[id], err = restore(record, "")
+			var one Outcome
+			err = json.Unmarshal(record, &one)
+			all[id] = one
 		}
 		return err
 	})

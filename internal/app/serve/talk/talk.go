@@ -110,7 +110,8 @@ func Changes(changed []string, entries []llm.Entry) (files []page.File) {
 	}
 	for _, name := range changed {
 		if !named[name] {
-			files = append(files, page.File{Name: page.Line(name, 300), Note: "changed by a command, or by a job below"})
+			files = append(files, page.File{Name: page.Line(name, 300),
+				Note: "changed by a command, or by a job below"})
 		}
 	}
 	return files

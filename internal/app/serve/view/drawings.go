@@ -81,10 +81,12 @@ func (v View) ChainNote(bars []timeline.Job) string {
 	}
 	text := ""
 	if len(chain) > 1 {
-		text = fmt.Sprintf("The longest chain has %s: each began when the one before it had ended. ", words.Plural(len(chain), "job"))
+		text = fmt.Sprintf("The longest chain has %s: each began when the one before it had ended. ",
+			words.Plural(len(chain), "job"))
 	}
 	if retries > 0 {
-		text += words.Plural(retries, "attempt") + " failed and " + map[bool]string{true: "was", false: "were"}[retries == 1] +
+		text += words.Plural(retries, "attempt") + " failed and " + map[bool]string{true: "was",
+			false: "were"}[retries == 1] +
 			" repeated. "
 	}
 	return text

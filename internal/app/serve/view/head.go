@@ -31,7 +31,8 @@ func (v View) Span(u *url.URL, from, count, all int) (before, after, span string
 	if from+count < all {
 		after = at(from + count)
 	}
-	return before, after, fmt.Sprintf("%s to %s of %s", words.Thousands(min(from+1, all)), words.Thousands(min(from+count, all)),
+	return before, after, fmt.Sprintf("%s to %s of %s", words.Thousands(min(from+1, all)),
+		words.Thousands(min(from+count, all)),
 		words.Thousands(all))
 }
 
