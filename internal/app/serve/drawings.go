@@ -11,7 +11,18 @@ import (
 
 func (s *server) showTimeline(w http.ResponseWriter, r *http.Request) error {
 	s.hub.Refresh()
-	run, err := s.store.Whole(r.PathValue("id"))
+	id := r.PathValue("id")
+	begun, err := s.begin(w, id, "drawinghead", func(run view.Run) any {
+		data := page.Drawn{
+			Frame: page.Frame{Title: page.Clean("Timeline")}, Head: s.view().Head(run), Tabs: s.view().Tabs(id, "/timeline"),
+		}
+		data.Head.Links, data.Head.Acts = nil, nil
+		return data
+	})
+	if err != nil {
+		return err
+	}
+	run, err := s.store.Whole(id)
 	if err != nil {
 		return err
 	}
@@ -32,6 +43,9 @@ func (s *server) showTimeline(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data.Newer, data.Older, data.Span = s.view().Span(r.URL, from, view.LanesPerPage, len(bars))
+	if begun {
+		return s.more(w, "drawingbody", data)
+	}
 	return s.show(w, "drawing", data)
 }
 

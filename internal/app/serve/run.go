@@ -13,6 +13,19 @@ import (
 func (s *server) showRun(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	s.hub.Refresh()
+	begun, err := s.begin(w, id, "treehead", func(run view.Run) any {
+		tree := page.Tree{
+			Frame: page.Frame{Title: s.view().Title(run), Tab: "run"}, Head: s.view().Head(run),
+			Notices: s.view().Notices(run), Tabs: s.view().Tabs(id, ""),
+		}
+		if run.AtWork {
+			tree.Events = s.view().RunURL(id) + "/events?" + r.URL.RawQuery
+		}
+		return tree
+	})
+	if err != nil {
+		return err
+	}
 	run, err := s.store.Whole(id)
 	if err != nil {
 		return err
@@ -43,6 +56,9 @@ func (s *server) showRun(w http.ResponseWriter, r *http.Request) error {
 		data.Control = s.view().Control(run.Root)
 		data.Events = s.view().RunURL(run.ID) + "/events?" + url.Values{"from": {fmt.Sprint(from)},
 			"at": {under}}.Encode()
+	}
+	if begun {
+		return s.more(w, "treebody", data)
 	}
 	return s.show(w, "tree", data)
 }

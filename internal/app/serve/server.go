@@ -106,6 +106,28 @@ func (s *server) show(w http.ResponseWriter, name string, data any) error {
 	return s.pages.Show(w, http.StatusOK, name, data)
 }
 
+// begin writes the head of the page of a long batch, before its jobs are read: a person sees it at once. It reports
+// whether it did.
+func (s *server) begin(w http.ResponseWriter, id, name string, head func(view.Run) any) (bool, error) {
+	run, long := s.store.Head(id)
+	if !long {
+		return false, nil
+	}
+	if err := s.show(w, name, head(run)); err != nil {
+		return true, err
+	}
+	return true, http.NewResponseController(w).Flush()
+}
+
+// more writes the rest of a page.
+func (s *server) more(w http.ResponseWriter, name string, data any) error {
+	html, err := s.pages.HTML(name, data)
+	if err == nil {
+		_, err = w.Write([]byte(html))
+	}
+	return err
+}
+
 // refused shows why the guard has refused a request.
 func (s *server) refused(w http.ResponseWriter, r guard.Refusal) {
 	_ = s.pages.Show(w, r.Code, "refused", page.Failure{ // the client is gone, or sees it

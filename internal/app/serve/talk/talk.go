@@ -131,8 +131,8 @@ func change(c tool.Call) (name string, f page.File, ok bool) {
 	f.Name = page.Line(args.Path, 300)
 	before, after := "", ""
 	switch c.Name {
-	case "edit_file":
-		before, after = args.Old, args.New
+	case "edit_file": // whole lines, so that nothing is said about their ends
+		before, after = strings.TrimSuffix(args.Old, "\n")+"\n", strings.TrimSuffix(args.New, "\n")+"\n"
 	case "write_file":
 		f.Note, after = "written whole", args.Content
 	case "create_file":

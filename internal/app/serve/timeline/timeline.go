@@ -243,25 +243,30 @@ const slack = 50 * time.Millisecond
 // Chain returns the longest chain of jobs, the first of them first: the job that ended last, the job whose end it was
 // that let this one start, and so on. A job that never waited in the queue begins a chain.
 func Chain(jobs []Job, now time.Time) (ids []string) {
-	work := slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return j.Slotless || j.Started.IsZero() })
+	var work []*Job
+	for i := range jobs {
+		if j := &jobs[i]; !j.Slotless && !j.Started.IsZero() {
+			work = append(work, j)
+		}
+	}
 	if len(work) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(work, func(a, b Job) int { return a.end(now).Compare(b.end(now)) })
+	slices.SortStableFunc(work, func(a, b *Job) int { return a.end(now).Compare(b.end(now)) })
 	seen := map[string]bool{}
 	for at := work[len(work)-1]; !seen[at.ID]; {
 		seen[at.ID] = true
 		ids = append(ids, at.ID)
-		if at.began().Sub(first(at)) <= slack {
+		if at.began().Sub(first(*at)) <= slack {
 			break
 		}
 		// The last one that had ended when this one began.
-		n, _ := slices.BinarySearchFunc(work, at.began().Add(slack), func(j Job, t time.Time) int {
+		n, _ := slices.BinarySearchFunc(work, at.began().Add(slack), func(j *Job, t time.Time) int {
 			return cmp.Or(j.end(now).Compare(t), -1)
 		})
 		for n--; n >= 0 && (seen[work[n].ID] || work[n].ID == at.Parent); n-- {
 		}
-		if n < 0 || work[n].end(now).Before(first(at)) {
+		if n < 0 || work[n].end(now).Before(first(*at)) {
 			break
 		}
 		at = work[n]

@@ -30,16 +30,17 @@ func (v View) Bars(run Run, from int) (bars []timeline.Job) {
 		}
 	}
 	add(run.Items)
+	from = min(from, len(bars))
 	for i := from; i < min(from+LanesPerPage, len(bars)); i++ {
-		bars[i].Models = v.waits(run.ByID[bars[i].ID])
+		it := run.ByID[bars[i].ID]
+		bars[i].Models, bars[i].Label = v.waits(it), it.Agent+": "+page.Line(it.Task, 100).String()
 	}
 	return bars
 }
 
 func (v View) bar(run Run, it *Item) timeline.Job {
-	row := v.Row(it, run.Killed())
 	b := timeline.Job{
-		ID: it.ID, Parent: it.Parent, Label: it.Agent + ": " + page.Line(it.Task, 100).String(), Class: row.State.Class,
+		ID: it.ID, Parent: it.Parent, Class: v.State(it, run.Killed()).Class,
 		Queued: it.Queued, Started: it.Started, Ended: it.Ended, Slotless: it.Parent == "" && it.Batch == "",
 	}
 	for _, a := range it.Earlier {
@@ -56,8 +57,11 @@ func (v View) bar(run Run, it *Item) timeline.Job {
 
 // waits are when a job waited for its model: before each of its messages.
 func (v View) waits(it *Item) (spans []timeline.Span) {
+	if it.Now != nil {
+		return nil
+	}
 	t, err := v.Store.Transcript(it.Run)
-	if err != nil || it.Now != nil {
+	if err != nil {
 		return nil
 	}
 	last := it.Started
@@ -103,7 +107,7 @@ func (v View) Plan(run Run) (graph.Drawing, string) {
 		for i, t := range p.Tasks {
 			tasks[i] = graph.Task{ID: t.ID, Label: t.ID, Class: page.Idle, Word: "not started"}
 			if it := byIndex[t.Index]; it != nil {
-				state := v.Row(it, run.Killed()).State
+				state := v.State(it, run.Killed())
 				tasks[i].Label, tasks[i].Class, tasks[i].Word = t.ID+" "+it.Task, state.Class, state.Word
 				tasks[i].Link = v.JobURL(it.ID)
 			}
@@ -124,7 +128,7 @@ func (v View) Plan(run Run) (graph.Drawing, string) {
 				left++
 				continue
 			}
-			state := v.Row(it, run.Killed()).State
+			state := v.State(it, run.Killed())
 			t := graph.Task{ID: it.ID, Label: it.Agent + ": " + it.Task, Class: state.Class, Word: state.Word,
 				Link: v.JobURL(it.ID)}
 			if above != "" {

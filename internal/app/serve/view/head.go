@@ -56,13 +56,13 @@ func (v View) Head(w Run) page.Head {
 		Links: []page.Link{{URL: v.RunURL(w.ID) + "?choose=1", Text: page.Clean("Compare two jobs")},
 			{URL: v.RunURL(w.ID) + "/export", Text: page.Clean("Save as a file"), Download: true}},
 	}
-	if len(w.ByID) < 2 {
+	if w.Batch == nil && len(w.ByID) < 2 {
 		h.Links = h.Links[1:]
 	}
 	if w.Killed() {
 		h.State = page.State{Class: page.Bad, Word: "killed"}
 	}
-	used := w.Usage()
+	used := w.used()
 	if w.AtWork {
 		used = w.Root.Used
 		h.Acts = []page.Act{{URL: v.Root + "cancel", Root: w.Root.ID, ID: w.ID, Text: "Cancel the run", Harm: true,
@@ -109,6 +109,14 @@ func (v View) Head(w Run) page.Head {
 		}
 	}
 	return h
+}
+
+// used is what the run has used, as qq runs says it. Of a batch whose qq was killed, it is what its jobs have used.
+func (w Run) used() task.Usage {
+	if w.Batch != nil && w.Batch.Usage.Tokens() > 0 {
+		return w.Batch.Usage
+	}
+	return w.Usage()
 }
 
 // done returns how many tasks of a batch have ended, how many of them failed, and how many there are. All are 0 for a

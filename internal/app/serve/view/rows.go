@@ -54,24 +54,20 @@ func (v View) More(run, under string, from, left int) (part, whole, count string
 // Row is the row of one job. interrupted says that its root was killed.
 func (v View) Row(it *Item, interrupted bool) page.Row {
 	row := page.Row{
-		ID: it.ID, URL: v.JobURL(it.ID), Agent: page.Line(it.Agent, 24), Task: page.Line(it.Task, longestTask),
+		State: v.State(it, interrupted), ID: it.ID, URL: v.JobURL(it.ID), Agent: page.Line(it.Agent, 24), Task: page.Line(it.Task, longestTask),
 		Tokens: words.Tokens(it.TotalUsage),
 	}
 	switch {
 	case it.Now != nil:
-		row.State, row.Below = words.Live(it.Now), page.Line(words.Doing(it.Now), longestBelow)
+		row.Below = page.Line(words.Doing(it.Now), longestBelow)
 		row.Tokens = words.Tokens(it.Now.Subtree)
 		if it.Now.State != task.Queued {
 			row.Since = words.Millis(it.Now.Started)
 		}
 		row.Time = output.Roundly(v.Now.Sub(cmpTime(it.Now.Started, it.Now.Queued)))
 	case it.Live && !interrupted:
-		row.State, row.Since = words.Status(task.Running), words.Millis(it.Started)
+		row.Since = words.Millis(it.Started)
 	default:
-		row.State = words.Status(it.Status)
-		if it.Live {
-			row.State = words.Status(task.Interrupted)
-		}
 		if !it.Ended.IsZero() {
 			row.Time = words.Took(it.DurationMS)
 		}
@@ -79,10 +75,23 @@ func (v View) Row(it *Item, interrupted bool) page.Row {
 			row.Below = page.Line(it.Error, longestBelow)
 		}
 	}
-	if it.Attempts > 1 {
-		row.State.Word += fmt.Sprintf(" (%d×)", it.Attempts)
-	}
 	return row
+}
+
+// State is the state of a job. interrupted says that its root was killed.
+func (v View) State(it *Item, interrupted bool) (s page.State) {
+	switch {
+	case it.Now != nil:
+		s = words.Live(it.Now)
+	case it.Live && interrupted:
+		s = words.Status(task.Interrupted)
+	default:
+		s = words.Status(it.Status)
+	}
+	if it.Attempts > 1 {
+		s.Word += fmt.Sprintf(" (%d×)", it.Attempts)
+	}
+	return s
 }
 
 func cmpTime(a, b time.Time) time.Time {

@@ -87,6 +87,29 @@ func (s *Store) Recorded(id string) (history.Run, error) {
 	return r, nil
 }
 
+// longBatch is the number of tasks from which on the jobs of a batch take long to read.
+const longBatch = 500
+
+// Head returns a long batch without its jobs, and false if that is no such batch or if its jobs are at hand.
+func (s *Store) Head(id string) (Run, bool) {
+	s.mu.Lock()
+	_, ok := s.runs[id]
+	s.mu.Unlock()
+	if ok || s.Fresh() != nil {
+		return Run{}, false
+	}
+	list, err := s.List(ledger.Filter{Batch: id, Limit: 1})
+	if err != nil || len(list) == 0 || list[0].Batch == nil || list[0].Batch.Count < longBatch {
+		return Run{}, false
+	}
+	r := Run{Run: history.Run{ID: id, Batch: list[0].Batch}}
+	root, live := s.Hub.Of(id)
+	if live {
+		r.Root, r.AtWork = root, root.End == Running
+	}
+	return r, true
+}
+
 // Whole returns the run that the job, the batch or the root with that id belongs to.
 func (s *Store) Whole(id string) (Run, error) {
 	r, err := s.Recorded(id)

@@ -276,6 +276,7 @@ function stop(how) {
   rest();
   delete document.body.dataset.events;
   say("It has ended: " + how);
+  document.querySelectorAll("#control, .actions form").forEach((el) => { el.hidden = true; });
   if (how !== "killed") setTimeout(() => location.reload(), 300);
 }
 
