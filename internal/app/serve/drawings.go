@@ -14,7 +14,8 @@ func (s *server) showTimeline(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	begun, err := s.begin(w, id, "drawinghead", func(run view.Run) any {
 		data := page.Drawn{
-			Frame: page.Frame{Title: page.Clean("Timeline")}, Head: s.view().Head(run), Tabs: s.view().Tabs(id, "/timeline"),
+			Frame: page.Frame{Title: page.Clean("Timeline")}, Head: s.view().Head(run), Tabs: s.view().Tabs(id,
+				"/timeline"),
 		}
 		data.Head.Links, data.Head.Acts = nil, nil
 		return data

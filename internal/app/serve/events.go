@@ -164,22 +164,28 @@ type sentRun struct {
 	Gone      string            `json:"gone,omitempty"`
 	Ended     string            `json:"ended,omitempty"`
 	Told      string            `json:"told,omitempty"` // for screen readers
+	Top       string            `json:"top,omitempty"`  // all rows of the list, while a long batch begins
 }
 
 // runView is what a page has been told about a run.
 type runView struct {
 	*server
 	id      string
+	from    int                // the first row of the page
 	under   string             // the job whose children the page shows at its top; empty is the run
 	sent    map[string]sentRow // rows, without HTML
 	working map[string]bool    // rows that are in the list of work
 	live    map[string]*board.Job
+	total   int // tasks of the batch
+	filled  time.Time
+	full    bool // the list of the page needs no more rows
 	done    int
 	told    time.Time
 }
 
 func (s *server) followRun(w http.ResponseWriter, r *http.Request) error {
-	v := runView{server: s, id: r.PathValue("id"), under: r.URL.Query().Get("at"), sent: map[string]sentRow{}}
+	v := runView{server: s, id: r.PathValue("id"), under: r.URL.Query().Get("at"), from: number(r, "from"),
+		sent: map[string]sentRow{}}
 	return s.follow(w, r, "run", v.next)
 }
 
@@ -193,6 +199,9 @@ func (v *runView) next() (any, bool, error) {
 		Work: []sentRow{}}
 	if st.Paused {
 		m.State = [2]string{page.Wait, "paused"}
+	}
+	if st.Batch != nil {
+		v.total = st.Batch.Total
 	}
 	working, live := map[string]bool{}, map[string]*board.Job{}
 	for i := range st.Jobs {
@@ -222,6 +231,9 @@ func (v *runView) next() (any, bool, error) {
 		return nil, false, err
 	}
 	v.working, v.live = working, live
+	if err := v.fill(&m); err != nil {
+		return nil, false, err
+	}
 	if st.Batch != nil && st.Batch.Done != v.done && time.Since(v.told) > 10*time.Second {
 		m.Told = fmt.Sprintf("%d of %d done", st.Batch.Done, st.Batch.Total)
 		v.done, v.told = st.Batch.Done, time.Now()
@@ -242,7 +254,7 @@ func (v *runView) change(m *sentRun, row page.Row, under string) error {
 	if under == v.under || under == "" {
 		under = ""
 	}
-	if !known {
+	if !known && (under != "" || v.total <= view.RowsPerPage) { // of a long batch, the first ones come by fill
 		html, err := v.pages.HTML("row", row)
 		if err != nil {
 			return err
@@ -251,6 +263,32 @@ func (v *runView) change(m *sentRun, row page.Row, under string) error {
 	}
 	m.Changed = append(m.Changed, one)
 	return nil
+}
+
+// fillEvery is how often the list of a long batch is sent while it has not as many rows as a page.
+const fillEvery = 2 * time.Second
+
+// fill adds the whole list to m, if that is due: so many jobs of a long batch begin and end that not each is seen.
+func (v *runView) fill(m *sentRun) error {
+	if v.full || v.under != "" || v.from > 0 || v.total <= view.RowsPerPage || time.Since(v.filled) < fillEvery {
+		return nil
+	}
+	run, err := v.store.Whole(v.id)
+	if err != nil {
+		return err
+	}
+	top := run.Items[:min(len(run.Items), view.RowsPerPage)]
+	m.Top, err = v.pages.HTML("rows", v.view().Rows(run, top, false))
+	v.full, v.filled = len(top) == view.RowsPerPage, time.Now()
+	return err
+}
+
+// most is the larger one of two amounts of the same job, of which one was told earlier.
+func most(a, b task.Usage) task.Usage {
+	if b.Tokens() > a.Tokens() {
+		return b
+	}
+	return a
 }
 
 // ended adds the jobs that have ended since the last time.
@@ -266,8 +304,8 @@ func (v *runView) ended(m *sentRun, st view.State, live map[string]*board.Job) e
 		}
 		it := &view.Item{Job: view.Record(j, st)}
 		if e, ok := ends[id]; ok {
-			it.Status, it.Error, it.TotalUsage, it.DurationMS, it.Ended, it.Live = e.Status, e.Error, j.Subtree,
-				e.DurationMS,
+			it.Status, it.Error, it.TotalUsage, it.DurationMS, it.Ended, it.Live = e.Status, e.Error, most(j.Subtree,
+				e.Usage), e.DurationMS,
 				e.Ended, false
 		} else { // more have ended than the root tells
 			if recorded.ID == "" {

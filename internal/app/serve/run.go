@@ -42,7 +42,10 @@ func (s *server) showRun(w http.ResponseWriter, r *http.Request) error {
 		data.Head.Trail = append(data.Head.Trail, page.Link{URL: s.view().JobURL(at.ID), Text: page.Line(at.Task, 60)})
 	}
 	data.Heading = words.Plural(len(run.ByID), "job")
-	if run.Batch != nil && len(run.Items) < run.Batch.Count {
+	switch {
+	case run.Batch != nil && run.AtWork && under == "": // their number grows
+		data.Heading = "Tasks that have started"
+	case run.Batch != nil && len(run.Items) < run.Batch.Count && under == "":
 		data.Heading = fmt.Sprintf("%s of %s have started", words.Thousands(len(run.Items)),
 			words.Plural(run.Batch.Count, "task"))
 	}

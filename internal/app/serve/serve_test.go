@@ -92,7 +92,8 @@ func (s *site) finish(id string, status task.Status, output, problem string, in 
 func (s *site) fill() {
 	s.t.Helper()
 	begun := time.Now().Add(-time.Minute)
-	require.NoError(s.t, s.Begin(ledger.Batch{ID: "batch-1", Root: "root-1", Dir: "/project", Count: 3, Started: begun}))
+	require.NoError(s.t, s.Begin(ledger.Batch{ID: "batch-1", Root: "root-1", Dir: "/project", Count: 3,
+		Started: begun}))
 	for i, name := range []string{"a", "b", "c"} {
 		s.claim(ledger.Execution{ID: "job-" + name, Batch: "batch-1", Key: name, Index: i, Agent: "coder", Model: "m",
 			Task: "Task " + name + " of them", Queued: begun})
@@ -151,7 +152,8 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	require.Eventually(t, func() bool { return strings.Contains(s.page(""), "prompt-1") }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(s.page(""), "prompt-1") }, 5*time.Second,
+		time.Millisecond)
 	has("", "Batch of 3 tasks in project", "Hello, you", "1 failed", "3 of 3 done")
 	has("run/batch-1", "Task a of them", "completed", "failed", "1.5s", "4 jobs", "Look at it", "<script>")
 	has("job/job-a", "forty-two", "Changes", "a.go", "-x := 1", "+x := 2", "Result of edit_file", "edited a.go",
@@ -164,7 +166,8 @@ func TestPages(t *testing.T) {
 	has("compare?job=job-a&job=job-c", "-forty-two", "+forty-three", "Calls of edit_file")
 	has("job/ob-c", "forty-three") // the end of an id
 	has("job/job-a/answer", "the answer is\nforty-two\n")
-	for _, path := range []string{"run/nothing", "job/nothing", "nothing", "run/job-", "job/", "run/batch-1/part?at=x"} {
+	for _, path := range []string{"run/nothing", "job/nothing", "nothing", "run/job-", "job/",
+		"run/batch-1/part?at=x"} {
 		code, text := s.ask(path)
 		assert.Equal(t, http.StatusNotFound, code, path)
 		assert.Contains(t, text, "<h1>", path)
@@ -240,7 +243,8 @@ func TestAssets(t *testing.T) {
 // BenchmarkLarge asks for pages of a run of 10,000 jobs.
 func BenchmarkLarge(b *testing.B) {
 	s := newSite(b)
-	require.NoError(b, s.Begin(ledger.Batch{ID: "large", Root: "root-1", Dir: "/p", Count: 10_000, Started: time.Now()}))
+	require.NoError(b, s.Begin(ledger.Batch{ID: "large", Root: "root-1", Dir: "/p", Count: 10_000,
+		Started: time.Now()}))
 	done := make(chan struct{}, 100)
 	for i := range 10_000 {
 		id := fmt.Sprintf("job-%d", i)

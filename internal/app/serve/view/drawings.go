@@ -115,8 +115,8 @@ func (v View) Plan(run Run) (graph.Drawing, string) {
 				tasks[i].After = append(tasks[i].After, graph.After{ID: a.ID, Reason: words.Plain(string(a.Reason))})
 			}
 		}
-		note := fmt.Sprintf("%s in %s. An arrow leads to a task that waits for another one; the thick ones are the longest "+
-			"chain.", words.Plural(len(p.Tasks), "task"), words.Plural(p.Summary.Stages, "stage"))
+		note := fmt.Sprintf("%s in %s. An arrow leads to a task that waits for another one; the thick ones are the "+
+			"longest chain.", words.Plural(len(p.Tasks), "task"), words.Plural(p.Summary.Stages, "stage"))
 		return graph.Layout(tasks, p.Summary.LongestChain), note
 	}
 	var tasks []graph.Task

@@ -54,7 +54,8 @@ func (v View) More(run, under string, from, left int) (part, whole, count string
 // Row is the row of one job. interrupted says that its root was killed.
 func (v View) Row(it *Item, interrupted bool) page.Row {
 	row := page.Row{
-		State: v.State(it, interrupted), ID: it.ID, URL: v.JobURL(it.ID), Agent: page.Line(it.Agent, 24), Task: page.Line(it.Task, longestTask),
+		State: v.State(it, interrupted), ID: it.ID, URL: v.JobURL(it.ID), Agent: page.Line(it.Agent, 24),
+		Task:   page.Line(it.Task, longestTask),
 		Tokens: words.Tokens(it.TotalUsage),
 	}
 	switch {

@@ -190,6 +190,7 @@ const handlers = {
       const el = $("fact-" + key);
       if (el && !el.dataset.since) write(el, text);
     }
+    if (d.top) $("jobs").innerHTML = d.top;
     for (const j of d.changed) {
       const row = $("j-" + j.id);
       if (row) job(row, j);
