@@ -66,6 +66,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
+	w.Live().Use(job.ExecutionID, m.String())
 	s, err := w.setup(def, m, job, job.ExecutionID)
 	if err != nil {
 		return childproc.Start{}, err

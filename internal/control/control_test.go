@@ -46,7 +46,6 @@ type forest struct {
 	mu        sync.Mutex
 	jobs      []jobs.Job
 	cancelled []string
-	watched   []string
 	warnings  []string
 }
 
@@ -54,12 +53,6 @@ func (f *forest) Live() *jobs.Table    { return &f.live }
 func (f *forest) Slots() *limits.Slots { return f.slots }
 func (f *forest) Used() task.Usage     { return task.Usage{InputTokens: 7} }
 func (f *forest) Log(id string) string { return filepath.Join(f.dir, id+".jsonl") }
-
-func (f *forest) Watch(id string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.watched = append(f.watched, id)
-}
 
 func (f *forest) Path() (string, error) { return f.dir, nil }
 

@@ -27,7 +27,6 @@ func (s *Server) log(r *Log) (*Entries, *Fault) {
 		return nil, &Fault{CodeUnknownJob, fmt.Sprintf("job %.64q keeps no transcript", r.ExecutionID),
 			"what is not in the ledger has none"}
 	}
-	s.cfg.Tree.Watch(r.ExecutionID)
 	e, err := entries(path, r.From)
 	switch {
 	case errors.Is(err, os.ErrNotExist): // it has not started

@@ -83,7 +83,7 @@ type Subscribe struct {
 	From int64 `json:"from,omitempty"`
 	// Light leaves out the events that cost something to make: the text of models, and what a short job does.
 	Light bool `json:"light,omitempty"`
-	// Answers says that the client may answer questions. A question that nobody at the terminal can answer waits for it.
+	// Answers says that the client may answer questions. Those wait for it that nobody at the terminal can answer.
 	Answers bool `json:"answers,omitempty"`
 }
 
@@ -95,11 +95,12 @@ type Log struct {
 
 // Entries is the reply to log.
 type Entries struct {
-	Entries []json.RawMessage `json:"entries"`        // lines of the transcript, see package session; the first is its header
+	// Entries are lines of the transcript, see package session. The first line of a transcript is its header.
+	Entries []json.RawMessage `json:"entries"`
 	Next    int64             `json:"next"`           // where the next ones begin
 	More    bool              `json:"more,omitempty"` // there are more now
-	// Text is what the model has written of its turn, at most its last 64 KiB. The first log of a job that runs asks
-	// its process to report the text.
+	// Text is what the model has written of its turn, at most its last 64 KiB. A child that started while nobody had a
+	// subscription reports it once a second.
 	Text string `json:"text,omitempty"`
 }
 

@@ -30,8 +30,6 @@ type Tree interface {
 	Slots() *limits.Slots
 	// Used returns what all requests to models have used so far.
 	Used() task.Usage
-	// Watch asks the process of a job for the text that its model writes, for some time. It does not wait.
-	Watch(id string)
 	// Log returns the path of the transcript of a job, which may have ended. It is empty if the job keeps none.
 	Log(id string) string
 }
@@ -105,7 +103,8 @@ func Start(cfg Config) *Server {
 }
 
 func newServer(cfg Config) *Server {
-	s := &Server{cfg: cfg, quiet: QuietTime, board: board.New(), closing: make(chan struct{}), peers: map[*peer]struct{}{}}
+	s := &Server{cfg: cfg, quiet: QuietTime, board: board.New()}
+	s.closing, s.peers = make(chan struct{}), map[*peer]struct{}{}
 	cfg.Events.Glance(s)
 	return s
 }
@@ -321,9 +320,9 @@ func (s *Server) snapshot(seq int64) *Snapshot {
 	for _, q := range open {
 		asking[q.ExecutionID] = true
 		snap.Questions = append(snap.Questions, Question{
-			QuestionID: q.ID, ExecutionID: q.ExecutionID, Chain: q.Chain, Depth: q.Depth, Task: q.Task, Number: q.Number,
-			Input: q.Input, Folder: filepath.Join(q.Folder, q.Intent.Dir), Intent: q.Intent, Tasks: q.Intent.Tasks,
-			Lasting: q.Lasting,
+			QuestionID: q.ID, ExecutionID: q.ExecutionID, Chain: q.Chain, Depth: q.Depth, Task: q.Task,
+			Number: q.Number, Input: q.Input, Folder: filepath.Join(q.Folder, q.Intent.Dir), Intent: q.Intent,
+			Tasks: q.Intent.Tasks, Lasting: q.Lasting,
 		})
 	}
 	snap.Max, snap.AtWork, snap.Paused = tree.Slots().State()

@@ -175,7 +175,7 @@ func TestQuestions(t *testing.T) {
 		e, err := face.Next()
 		require.NoError(t, err)
 		if e.Type == event.ValidationResolved {
-			assert.Equal(t, []any{q.QuestionID, "once", approval.BySocket}, []any{e.QuestionID, e.Decision, e.AnsweredBy})
+			assert.Equal(t, []any{q.QuestionID, "once", "socket"}, []any{e.QuestionID, e.Decision, e.AnsweredBy})
 			break
 		}
 	}
@@ -215,7 +215,6 @@ func TestLog(t *testing.T) {
 	again, err := c.Log("a", rest.Next)
 	require.NoError(t, err)
 	assert.Equal(t, []any{rest.Next, 0}, []any{again.Next, len(again.Entries)})
-	assert.Contains(t, f.watched, "a")
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.Symlink("/etc/passwd", path))
 	_, err = c.Log("a", 0)

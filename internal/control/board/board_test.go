@@ -116,7 +116,7 @@ func TestText(t *testing.T) {
 	assert.Empty(t, b.Text("a"))
 }
 
-// TestAnyEvents: whatever events come in whatever order, what is kept is bounded, and jobs that have ended are forgotten.
+// TestAnyEvents: whatever events come in whatever order, jobs that have ended are forgotten.
 func TestAnyEvents(t *testing.T) {
 	types := []event.Type{event.SubAgentStart, event.SubAgentProgress, event.SubAgentComplete, event.SubAgentError,
 		event.ToolStart, event.ToolEnd, event.Token, event.BatchStart, event.BatchComplete, event.ValidationRequired}

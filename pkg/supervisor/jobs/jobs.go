@@ -27,11 +27,11 @@ type Job struct {
 	Queued            time.Time   `json:"queued"`            // when it was accepted
 	Started           time.Time   `json:"started,omitzero"`  // when its first attempt started
 	Attempt           int         `json:"attempt"`           // counts from 1; 0 while it is queued
-	Chain             []string    `json:"chain"`             // agents from the top of the tree to its own
+	Chain             []string    `json:"chain,omitempty"`   // agents from the top of the tree to its own
 	Doing             Doing       `json:"doing,omitempty"`   // what it does in its state, where that is known
 	Model             string      `json:"model,omitempty"`   // with its provider; empty until it is known
-	Usage             task.Usage  `json:"usage"`             // of its own requests so far
-	Subtree           task.Usage  `json:"subtree"`           // and of all that it has started
+	Usage             task.Usage  `json:"usage,omitzero"`    // of its own requests so far
+	Subtree           task.Usage  `json:"subtree,omitzero"`  // and of all that it has started
 	Changed           []string    `json:"changed,omitempty"` // files that it has changed, the first of them
 	ChangedCount      int         `json:"changed_count,omitempty"`
 	// Slot says that it has a slot now. It lends it while it waits for children, a person or its next attempt.
