@@ -46,6 +46,8 @@ type Rows interface {
 	// Rows returns those lines, with at most that many columns and that many of them, and what the line says of the
 	// jobs. Without lines the line is as it is without Rows.
 	Rows(now time.Time, width, most int) (rows []string, status string)
+	// Close is called when the Waiting ends.
+	Close()
 }
 
 // StartWaiting shows on w, a terminal, what is at work, until Stop is called. Once ends is closed, it says that
@@ -82,7 +84,7 @@ func (l *Waiting) jobs(now time.Time) (rows []string, status string) {
 	l.drawing.Lock()
 	of := l.rows
 	l.drawing.Unlock()
-	if most := l.w.Height()/3 - 1; of != nil && most > 0 {
+	if most := l.w.Height()/3 - 1; of != nil && most > 0 && now.Sub(l.start) >= quiet {
 		return of.Rows(now, columnsFor(l.w), most)
 	}
 	return nil, ""
@@ -101,15 +103,18 @@ func (l *Waiting) Stop() {
 		return
 	}
 	l.clock.end()
-	l.Below(nil)
+	if rows := l.Below(nil); rows != nil {
+		rows.Close()
+	}
 	l.show(nil, "")
 }
 
-// Below shows rows above the line.
-func (l *Waiting) Below(rows Rows) {
+// Below shows the line below rows, and returns those that it was below.
+func (l *Waiting) Below(rows Rows) Rows {
 	l.drawing.Lock()
 	defer l.drawing.Unlock()
-	l.rows = rows
+	rows, l.rows = l.rows, rows
+	return rows
 }
 
 // For says which model the run waits for.

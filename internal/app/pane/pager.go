@@ -51,9 +51,16 @@ func (g *Pager) Rows(size block.Size) []Row {
 	return append(rows, Row{g.Hint, Faint})
 }
 
-// broken returns line in rows of at most that many columns.
+// bar begins each row of a text that somebody else has written.
+const bar = "│ "
+
+// broken returns line in rows of at most that many columns. What follows a bar follows one in each row.
 func broken(line string, wide int) []string {
 	line = strings.ReplaceAll(line, "\t", "    ")
+	before := ""
+	if strings.HasPrefix(line, bar) && wide > 2*columns.Of(bar) {
+		before = bar
+	}
 	var rows []string
 	for columns.Of(line) > wide {
 		row := columns.First(line, wide)
@@ -63,7 +70,7 @@ func broken(line string, wide int) []string {
 		if at := strings.LastIndexByte(row, ' '); at > len(row)/2 {
 			row = row[:at+1]
 		}
-		rows, line = append(rows, row), line[len(row):]
+		rows, line = append(rows, row), before+line[len(row):]
 	}
 	return append(rows, line)
 }

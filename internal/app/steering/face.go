@@ -2,12 +2,14 @@ package steering
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"qq/internal/app/command"
 	"qq/internal/app/command/block"
 	"qq/internal/app/joblines"
+	"qq/internal/app/output"
 	"qq/internal/app/pane"
 	"qq/internal/control"
 	"qq/internal/terminal"
@@ -24,14 +26,14 @@ type Face struct {
 	run    Run
 	out    *command.Output
 	screen *command.Screen
-	drawer Drawer
+	shown  *output.Waiting
 	ends   <-chan struct{}
 
 	mu      sync.Mutex
 	term    *terminal.Terminal // nil until it is needed, and if there is none
-	tried   bool
-	reading bool // the terminal is started
-	held    int  // who holds the screen
+	tried   bool               // to open it, or there is none
+	reading bool               // the terminal is started
+	held    int                // who holds the screen
 	closed  bool
 	done    chan struct{}
 	loop    sync.WaitGroup
@@ -39,6 +41,7 @@ type Face struct {
 	lines  []joblines.Line // that are shown
 	names  map[string]string
 	chosen string
+	at     int // where its line was
 	help   bool
 	input  *Input // a message is typed
 	to     Act
@@ -46,16 +49,14 @@ type Face struct {
 	until  time.Time // the notice is shown
 }
 
-// Drawer draws a Face.
-type Drawer interface {
-	// Redraw draws it again at once.
-	Redraw()
-}
-
-// NewFace returns the face of run on out. ends is closed when the run is to end. Nobody may hold the screen yet.
-func NewFace(run Run, out *command.Output, screen *command.Screen, ends <-chan struct{}, d Drawer) *Face {
-	f := &Face{run: run, out: out, screen: screen, ends: ends, drawer: d, done: make(chan struct{})}
-	screen.Reader = f
+// NewFace returns the face of run, which is shown above the line of shown. ends is closed when the run is to end. Without
+// a terminal that somebody types into it reads no keys. Nobody may hold the screen yet.
+func NewFace(i *command.Invocation, run Run, ends <-chan struct{}, shown *output.Waiting) *Face {
+	f := &Face{run: run, out: i.Err, screen: i.Screen, ends: ends, shown: shown, done: make(chan struct{})}
+	if f.tried = !output.IsTerminal(i.In); !f.tried {
+		i.Screen.Reader = f
+	}
+	shown.Below(f)
 	return f
 }
 
@@ -190,7 +191,7 @@ func (f *Face) follow() {
 			case terminal.Closed:
 				return
 			}
-			f.drawer.Redraw()
+			f.shown.Redraw()
 		}
 	}
 }
@@ -248,19 +249,21 @@ func (f *Face) typed(k keys.Key) {
 
 // move chooses another job.
 func (f *Face) move(by int) {
-	at := -1
-	for i, l := range f.lines {
-		if l.ID == f.chosen {
-			at = i
-		}
+	n := len(f.lines)
+	if n == 0 {
+		return
 	}
-	switch n := len(f.lines); {
-	case n == 0:
-	case at < 0 && by < 0:
-		f.chosen = f.lines[n-1].ID
+	switch at := slices.IndexFunc(f.lines, func(l joblines.Line) bool { return l.ID == f.chosen }); {
+	case at >= 0:
+		f.at = at + by
+	case f.chosen != "": // it has no line any more
+	case by < 0:
+		f.at = n - 1
 	default:
-		f.chosen = f.lines[max(min(at+by, n-1), 0)].ID
+		f.at = 0
 	}
+	f.at = max(min(f.at, n-1), 0)
+	f.chosen = f.lines[f.at].ID
 }
 
 // tell shows a notice.
@@ -342,4 +345,7 @@ func Leaves(k keys.Key) bool {
 	return k.Code == keys.Escape || k.Code == keys.Rune && (k.Rune == 'q' && !k.Ctrl && !k.Alt || k.Rune == 'c' && k.Ctrl)
 }
 
-var _ command.Reader = (*Face)(nil)
+var (
+	_ command.Reader = (*Face)(nil)
+	_ output.Rows    = (*Face)(nil)
+)
