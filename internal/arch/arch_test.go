@@ -74,6 +74,7 @@ var floors = [][]string{
 	{"internal/app/runs", "internal/app/steering",
 		"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates",
 		"internal/app/staffing", "internal/app/reread", "internal/app/apart"},
+	{"internal/app/top"},
 	{"internal/app"},
 	{"cmd/qq"},
 }

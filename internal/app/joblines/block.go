@@ -76,7 +76,7 @@ func Of(list []board.Job, past []board.Ended, v View) Block {
 	var b Block
 	b.Count.More = len(past) >= maxEnded
 	var rows []*Node
-	walk(t.top, func(n *Node) { rows = append(rows, n) }, &b.Count)
+	walk(t.top, nil, func(n *Node) { rows = append(rows, n) }, &b.Count)
 	shown := choose(rows, v)
 	for _, n := range rows {
 		if !shown[n] {

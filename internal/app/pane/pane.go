@@ -118,6 +118,6 @@ func (p *Pane) fit(rows []Row, size block.Size) []Row {
 }
 
 func (p *Pane) write(text string) error {
-	_, err := io.WriteString(p.w, text)
+	_, err := p.w.Write([]byte(text)) // the WriteString of an Output would clean it
 	return err
 }

@@ -297,13 +297,10 @@ func (f *Face) show(a Act) {
 
 // view draws the transcript and handles keys.
 func (f *Face) view(p *pane.Pane, a Act) {
-	t := NewTranscript(a.Run, a.ID)
+	t := Follow(a)
+	defer t.Close()
 	g := &pane.Pager{Title: "transcript of " + a.Name}
-	tick := time.NewTicker(refreshTime)
-	defer tick.Stop()
 	for {
-		for t.Refresh() {
-		}
 		g.Set(t.Text())
 		g.Hint = "↑ ↓ space b  scroll   q  goes back"
 		if snap, err := a.Run.Snapshot(); err == nil && len(snap.Questions) > 0 {
@@ -319,7 +316,7 @@ func (f *Face) view(p *pane.Pane, a Act) {
 			return
 		case <-f.ends:
 			return
-		case <-tick.C:
+		case <-t.News():
 		case e := <-f.term.Events():
 			switch {
 			case e.Kind == terminal.Closed:
@@ -336,9 +333,6 @@ func (f *Face) view(p *pane.Pane, a Act) {
 		}
 	}
 }
-
-// refreshTime is how often a transcript that is shown is read again.
-const refreshTime = 500 * time.Millisecond
 
 // Leaves reports whether a key leaves what is shown.
 func Leaves(k keys.Key) bool {
