@@ -69,8 +69,8 @@ const keep = 3
 // maxEnded is how many ended jobs a root tells of at most.
 const maxEnded = 64
 
-// Of returns the block of the jobs of a run. list has parents first. A job is below the one that has started it, and the
-// jobs of one parent stay together.
+// Of returns the block of the jobs of a run. list has parents first. A job is below the one that has started it, and
+// the jobs of one parent stay together.
 func Of(list []board.Job, past []board.Ended, v View) Block {
 	t := grow(list, past)
 	var b Block

@@ -190,7 +190,8 @@ func live(j *board.Job, indent int, now time.Time) line {
 
 // ended returns the line of a job that has ended.
 func ended(e *board.Ended, indent int) line {
-	l := line{indent: indent, mark: success, name: row(e.Agent), tokens: output.BriefTokens(e.Usage), about: row(e.Task)}
+	l := line{indent: indent, mark: success, name: row(e.Agent), tokens: output.BriefTokens(e.Usage),
+		about: row(e.Task)}
 	if l.does = row(e.Summary); e.Status != task.Completed {
 		l.mark, l.does = failure, string(e.Status)
 		if e.Error != "" {

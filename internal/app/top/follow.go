@@ -28,7 +28,8 @@ type run struct {
 	how   string    // it has ended, if known: its status
 }
 
-// follower follows all roots of this user, each in goroutines of its own: one that is stopped does not hinder the others.
+// follower follows all roots of this user, each in goroutines of its own: one that is stopped does not hinder the
+// others.
 type follower struct {
 	home string
 	only string // id of the only root that is followed; empty means all

@@ -1,5 +1,5 @@
-// Package top holds qq top, which shows all runs of this user live, and qq runs watch, which shows one. Both are faces: a
-// client of the control sockets, which a run does not wait for.
+// Package top holds qq top, which shows all runs of this user live, and qq runs watch, which shows one. Both are
+// faces: a client of the control sockets, which a run does not wait for.
 //
 // Flow: a follower asks each root for its jobs, and hears of events when to ask again. A tree makes rows of them, and a
 // [pane.Pane] draws those that have changed. Keys choose a row and steer what it stands for, see package steering.
@@ -46,7 +46,7 @@ func Command(i *command.Invocation) *cli.Command {
 func Runs(runs *cli.Command, i *command.Invocation) *cli.Command {
 	t := top{i}
 	runs.Subcommands = append(runs.Subcommands, &cli.Command{
-		Name: "watch", Usage: "show one run live, until it ends; without a terminal, a line for each thing that happens",
+		Name: "watch", Usage: "show one run live, until it ends; without a terminal, print what happens",
 		ArgsUsage: "ID", Flags: []cli.Flag{command.FlagNoColor}, Action: t.watch,
 	})
 	return runs
@@ -121,8 +121,8 @@ func find(roots []control.Standing, id string) (root control.Standing, job strin
 	case 1:
 		return root, job, root.Err
 	}
-	return root, "", command.Usagef("use more of it: "+found[0]+", "+found[1]+" …", "watch %s: several ids begin or end so",
-		id)
+	return root, "", command.Usagef("use more of it: "+found[0]+", "+found[1]+" …",
+		"watch %s: several ids begin or end so", id)
 }
 
 // print prints a line for each event of a run until it ends.
@@ -184,7 +184,7 @@ func (t top) look(ctx context.Context, f *follower, chosen string, until bool) (
 	if err := term.Start(); err != nil {
 		return err
 	}
-	s := &screen{top: t, term: term, pane: pane.New(t.Out.Raw(), t.Coloured(t.Out)), runs: f, until: until}
+	s := &screen{top: t, term: term, pane: pane.New(t.Out, t.Coloured(t.Out)), runs: f, until: until}
 	s.tree = tree{closed: map[string]bool{}, chosen: chosen}
 	if err := s.pane.Open(); err != nil {
 		return output.WriteError(err)

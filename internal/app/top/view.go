@@ -258,8 +258,8 @@ func head(runs []run, now time.Time) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("qq top  %s  %s, %d at work, %d queued", now.Local().Format("15:04:05"), several(live, "run"), atWork,
-		queued)
+	text := fmt.Sprintf("qq top  %s  %s, %d at work, %d queued", now.Local().Format("15:04:05"), several(live, "run"),
+		atWork, queued)
 	if asking > 0 {
 		text += fmt.Sprintf(", %s for you", several(asking, "question"))
 	}
