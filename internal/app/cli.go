@@ -12,6 +12,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
 	"qq/internal/app/modelcmd"
+	"qq/internal/app/options"
 	"qq/internal/app/permissions"
 	"qq/internal/app/planning"
 	"qq/internal/app/replay"
@@ -32,7 +33,7 @@ func (r *root) cli() *cli.App {
 		Reader:          r.In,
 		Writer:          r.Out,
 		ErrWriter:       r.Err,
-		Flags:           append(runFlags(), &cli.BoolFlag{Name: "version", Usage: "print the version"}),
+		Flags:           append(options.Flags(), &cli.BoolFlag{Name: "version", Usage: "print the version"}),
 		Action:          r.run,
 		Before:          r.before,
 		Commands: append([]*cli.Command{batch.Command(r.Invocation, r), planning.Command(r.Invocation, r),
