@@ -171,7 +171,7 @@ func (one *oneRun) do(ctx context.Context) error {
 	defer transcript.Close()
 	one.task.Schema = one.schema
 	if one.format == output.Text && one.r.Out.Terminal() && len(one.schema) == 0 {
-		one.live = output.NewLive(one.r.Out)
+		one.live = output.NewAnswer(one.r.Invocation, cfg.Settings.Markdown)
 		if one.Model.Kind == models.Extract {
 			one.live.Head = output.Copied
 		}
