@@ -23,9 +23,10 @@
 // rule could see. A person can make such a rule for good with an answer; the [Lasting]
 // rules answer for that person from then on.
 //
-// The Queue shows one question at a time, in the order of arrival, while the rest of
-// the tree keeps working. With nobody to ask, it refuses at once. A question whose
-// asker has gone is not shown.
+// Several questions may be open at once, while the rest of the tree keeps working. A person answers them in any
+// order: the Prompter asks about one after the other, and a face that is connected to the root uses [Queue.Answer].
+// The first answer counts. With nobody to ask, the Queue refuses at once. A question whose asker has gone is
+// withdrawn.
 //
 // Not promised: a path inside the working directory may be a link that leads out of
 // it; tools and kernel guard against that. A process that has been taken over does

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,11 +34,18 @@ const (
 	cancelled  Answer = "cancelled"
 )
 
+// Where an answer came from, in events.
+const (
+	ByTerminal = "terminal" // of the run
+	BySocket   = "socket"   // a face that is connected to it
+)
+
 // Prompter asks a person about calls.
 type Prompter interface {
 	// Ask shows q and waits for the answer. It is called for one question at a time and returns
 	// ctx.Err() soon after ctx has ended, and errBackground if nobody can be asked about this call
-	// but about a later one. After any other error it is not called again.
+	// but about a later one. After any other error it is not called again. The cause of ctx is an
+	// [*OverError] if q was answered elsewhere.
 	Ask(ctx context.Context, q tool.Question) (Answer, error)
 }
 
@@ -64,23 +72,30 @@ type QueueConfig struct {
 }
 
 // Queue is the approval queue at the root. It holds the questions that wait for a person, and the
-// tools that are allowed for the session. Several goroutines may use it.
+// tools that are allowed for the session. A person answers them in any order: where the Prompter shows
+// them, or at a face, with [Queue.Answer]. The first answer counts. Several goroutines may use it.
 type Queue struct {
 	cfg QueueConfig
 
 	mu      sync.Mutex
 	gone    bool            // there is no prompter, or it failed
+	faces   int             // that can answer, see Attend
 	allowed map[string]bool // tools, for the session
 	wide    bool            // a person has confirmed a change in a wide folder, see [Policy]
-	busy    bool            // a question is shown
-	waiting []*waiter       // in the order of arrival
+	open    []*waiter       // in the order of arrival
+	turn    *waiter         // the prompter is for it; nil means for none
+	over    []OverError     // the last that ended
 }
 
-// waiter is one call of Ask that waits until its question may be shown, or until the answer to
-// another question decides its own.
+// waiter is one call of Ask that waits for an answer.
 type waiter struct {
 	question tool.Question
-	ready    chan struct{} // closed when it may be shown, or has an outcome
+	ctx      context.Context // of the question: it ends with the asker, and with the outcome
+	end      context.CancelCauseFunc
+	timer    *time.Timer   // ends it; nil until it is shown
+	turn     chan struct{} // gets a value when the prompter is to show it
+	off      bool          // the prompter cannot ask about it: it waits for a face
+	done     chan struct{} // closed when it has an outcome
 	out      outcome
 }
 
@@ -91,6 +106,7 @@ type outcome struct {
 	hint   string // how a person can allow it another time
 	rule   string // the lasting rule that allows it
 	shown  bool   // a person saw the call
+	by     string // where it was answered; empty if no person did
 }
 
 func (o outcome) decision() tool.Decision {
@@ -145,11 +161,10 @@ func (q *Queue) Ask(ctx context.Context, question tool.Question) tool.Decision {
 		return withdrawn(ctx).decision()
 	}
 	question.ID, question.Lasting = task.NewID(), q.offer(question.Intent)
-	q.emit(event.ValidationRequired, question, "")
-	if out.answer == "" { // somebody can be asked
-		out = q.resolve(ctx, question)
-	}
-	q.emit(event.ValidationResolved, question, out.answer)
+	w := q.enter(ctx, question) // before the event: who hears of it can answer it
+	q.emit(event.ValidationRequired, question, outcome{})
+	out = q.resolve(w)
+	q.emit(event.ValidationResolved, question, out)
 	return out.decision()
 }
 
@@ -172,7 +187,7 @@ func (q *Queue) known(question tool.Question) outcome {
 	switch {
 	case ok:
 		return outcome{answer: Folder, rule: r.String()}
-	case q.gone:
+	case q.gone && q.faces == 0:
 		return q.nobody(question)
 	case in.Cut:
 		return outcome{answer: unanswered, reason: tooLong(in)}
@@ -206,131 +221,177 @@ func (q *Queue) offer(in tool.Intent) string {
 	return ""
 }
 
-// resolve returns the outcome of question. It waits for its turn and shows the question, unless it is decided or
-// withdrawn before.
-func (q *Queue) resolve(ctx context.Context, question tool.Question) outcome {
-	w := q.enter(question)
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-	}
-	q.mu.Lock()
-	switch {
-	case w.out.answer != "":
-		q.mu.Unlock()
-		return w.out
-	case ctx.Err() != nil:
-		q.leave(w)
-		q.mu.Unlock()
-		return withdrawn(ctx)
-	}
-	q.mu.Unlock()
-
-	out, failed := q.show(ctx, question)
+// enter opens a question. It has an outcome at once if it is decided already.
+func (q *Queue) enter(ctx context.Context, question tool.Question) *waiter {
+	w := &waiter{question: question, turn: make(chan struct{}, 1), done: make(chan struct{})}
+	w.ctx, w.end = context.WithCancelCause(ctx)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.gone = q.gone || failed
-	if out.answer == Session {
-		q.allowed[question.Intent.Tool] = true
+	q.open = append(q.open, w)
+	if out := q.known(question); out.answer != "" { // it may have been decided since Ask looked
+		q.settle(w, out, nil)
 	}
-	q.wide = q.wide || out.decision().Allowed && q.cfg.Policy.wide(question.Intent, question.Folder) != ""
 	q.next()
-	return out
-}
-
-// enter adds a question to the queue. Its waiter is ready at once if no other question is shown or if it is decided
-// already.
-func (q *Queue) enter(question tool.Question) *waiter {
-	w := &waiter{question: question, ready: make(chan struct{})}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	w.out = q.known(question) // it may have been decided since Ask looked
-	switch {
-	case w.out.answer != "":
-		close(w.ready)
-	case q.busy:
-		q.waiting = append(q.waiting, w)
-	default:
-		q.busy = true
-		close(w.ready)
-	}
 	return w
 }
 
-// leave removes w, whose question need not be shown any more, from the queue. The caller holds q.mu.
-func (q *Queue) leave(w *waiter) {
-	if i := slices.Index(q.waiting, w); i >= 0 {
-		q.waiting = slices.Delete(q.waiting, i, i+1)
+// resolve returns the outcome of the question of w. It shows the question when it has its turn.
+func (q *Queue) resolve(w *waiter) outcome {
+	for {
+		select {
+		case <-w.turn:
+			q.show(w)
+		case <-w.ctx.Done():
+			q.mu.Lock()
+			q.settle(w, withdrawn(w.ctx), nil)
+			q.pass(w)
+			q.mu.Unlock()
+			<-w.done
+			return w.out
+		}
+	}
+}
+
+// take closes the question of w, and reports whether it was open: then the caller must call finish. The
+// caller holds q.mu.
+func (q *Queue) take(w *waiter, answer Answer, by string) bool {
+	i := slices.Index(q.open, w)
+	if i < 0 {
+		return false
+	}
+	q.open = slices.Delete(q.open, i, i+1)
+	q.over = append(q.over, OverError{w.question.ID, answer, by})
+	q.over = q.over[max(0, len(q.over)-maxOver):]
+	return true
+}
+
+// finish gives w its outcome. why is for the prompter: nil says that it was answered. The caller holds q.mu.
+func (q *Queue) finish(w *waiter, out outcome, why error) {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.out = out
+	w.end(cmp.Or(why, error(&OverError{w.question.ID, out.answer, out.by})))
+	close(w.done)
+}
+
+// settle gives w its outcome, unless it has one. The caller holds q.mu.
+func (q *Queue) settle(w *waiter, out outcome, why error) {
+	if q.take(w, out.answer, out.by) {
+		q.finish(w, out, why)
+	}
+}
+
+// pass ends the turn of w. The caller holds q.mu.
+func (q *Queue) pass(w *waiter) {
+	if q.turn == w {
+		q.turn = nil
+	}
+	q.next()
+}
+
+// decide ends all questions that are decided now; by is where the person decided. The caller holds q.mu.
+func (q *Queue) decide(by string) {
+	for _, w := range slices.Clone(q.open) {
+		if out := q.known(w.question); out.answer != "" {
+			if out.decision().Allowed {
+				out.by = by
+			}
+			q.settle(w, out, nil)
+		}
+	}
+	q.next()
+}
+
+// next lets the prompter ask about the oldest question. Where there is none, the time of all questions begins. The
+// caller holds q.mu.
+func (q *Queue) next() {
+	for _, w := range q.open {
+		switch {
+		case q.gone:
+			q.time(w)
+		case q.turn == nil && !w.off:
+			q.turn = w
+			w.turn <- struct{}{}
+		}
+	}
+}
+
+// time begins the time for the answer to the question of w. The caller holds q.mu.
+func (q *Queue) time(w *waiter) {
+	if q.cfg.Timeout <= 0 || w.timer != nil {
 		return
 	}
-	q.next() // it was the turn of w: now the next one has it
-}
-
-// next decides all questions that can be decided now, and lets the next one be shown. The caller
-// holds q.mu.
-func (q *Queue) next() {
-	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool {
-		if w.out = q.known(w.question); w.out.answer == "" {
-			return false
-		}
-		close(w.ready)
-		return true
+	w.timer = time.AfterFunc(q.cfg.Timeout, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.settle(w, outcome{
+			answer: unanswered,
+			reason: fmt.Sprintf("unanswered: nobody answered within %ss",
+				strconv.FormatFloat(q.cfg.Timeout.Seconds(), 'f', -1, 64)),
+			hint: "QQ_APPROVAL_TIMEOUT sets how many seconds a question waits; 0 means no limit",
+		}, context.DeadlineExceeded)
 	})
-	q.busy = len(q.waiting) > 0
-	if q.busy {
-		close(q.waiting[0].ready)
-		q.waiting = slices.Delete(q.waiting, 0, 1)
-	}
 }
 
-// show asks a person. failed means that the prompter must not be used again. A panic of the prompter counts as a
-// failure; without that, other questions would wait forever.
-func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, failed bool) {
+// show has the prompter ask about the question of w, unless it is over.
+func (q *Queue) show(w *waiter) {
+	q.mu.Lock()
+	open := slices.Contains(q.open, w)
+	if open {
+		q.time(w)
+	}
+	q.mu.Unlock()
+	if !open {
+		return
+	}
+	answer, err := q.prompt(w)
+	if err == nil {
+		if !answer.given() {
+			answer = No
+		}
+		_ = q.Answer(w.question.ID, answer, ByTerminal) // it may be over: the first answer counts
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ended := w.ctx.Err()
+	if ended != nil {
+		q.settle(w, withdrawn(w.ctx), nil)
+	}
+	var broken *brokenError
+	switch {
+	case err == nil, ended != nil && errors.Is(err, ended):
+	case errors.Is(err, errBackground):
+		if w.off = q.faces > 0; !w.off {
+			q.settle(w, q.nobody(w.question), nil)
+		}
+	default:
+		q.gone = true
+		if errors.As(err, &broken) && q.faces == 0 {
+			q.settle(w, outcome{answer: unanswered, reason: err.Error()}, nil)
+		}
+		q.decide("")
+	}
+	q.pass(w)
+}
+
+// brokenError says that the prompter panicked.
+type brokenError struct{ panicked any }
+
+// Error implements error.
+func (e *brokenError) Error() string {
+	return fmt.Sprintf("nobody can be asked any more: %v", e.panicked)
+}
+
+// prompt calls the prompter. A panic of the prompter counts as a failure; without that, other questions would wait
+// forever.
+func (q *Queue) prompt(w *waiter) (answer Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			out = outcome{answer: unanswered, reason: fmt.Sprintf("nobody can be asked any more: %v", p)}
-			failed = true
+			err = &brokenError{p}
 		}
 	}()
-	shown := ctx
-	if q.cfg.Timeout > 0 {
-		var cancel context.CancelFunc
-		shown, cancel = context.WithTimeout(ctx, q.cfg.Timeout)
-		defer cancel()
-	}
-	answer, err := q.cfg.Prompter.Ask(shown, question)
-	if answer == Session && question.Intent.Special || answer == Folder && question.Lasting == "" {
-		answer = Once // the prompter offered nothing more general
-	}
-	switch {
-	case err == nil && answer == Folder:
-		return q.keep(question), false
-	case err == nil && (answer == Once || answer == Session):
-		return outcome{answer: answer, shown: true}, false
-	case err == nil:
-		return outcome{answer: No, reason: "the user said no"}, false
-	}
-	failed = shown.Err() == nil || !errors.Is(err, shown.Err())
-	switch {
-	case errors.Is(err, errBackground):
-		return q.nobody(question), false
-	case ctx.Err() != nil:
-		return withdrawn(ctx), failed
-	case !failed:
-		why := fmt.Sprintf("unanswered: nobody answered within %ss",
-			strconv.FormatFloat(q.cfg.Timeout.Seconds(), 'f', -1, 64))
-		const hint = "QQ_APPROVAL_TIMEOUT sets how many seconds a question waits; 0 means no limit"
-		return outcome{answer: unanswered, reason: why, hint: hint}, false
-	}
-	return q.nobody(question), true
-}
-
-// keep makes the rule that question offered. The call is allowed even if the rule cannot be kept.
-func (q *Queue) keep(question tool.Question) outcome {
-	if r, ok := rules.Exactly(question.Intent); !ok || !q.cfg.Lasting.Add(place(question), r) {
-		return outcome{answer: Once, shown: true}
-	}
-	return outcome{answer: Folder, rule: question.Lasting, shown: true}
+	return q.cfg.Prompter.Ask(w.ctx, w.question)
 }
 
 // withdrawn returns the outcome for a question whose context ctx has ended, with the cause as the reason.
@@ -338,7 +399,7 @@ func withdrawn(ctx context.Context) outcome {
 	return outcome{answer: cancelled, reason: "no longer needed: " + context.Cause(ctx).Error()}
 }
 
-func (q *Queue) emit(typ event.Type, question tool.Question, answer Answer) {
+func (q *Queue) emit(typ event.Type, question tool.Question, out outcome) {
 	if q.cfg.Events == nil {
 		return
 	}
@@ -349,7 +410,7 @@ func (q *Queue) emit(typ event.Type, question tool.Question, answer Answer) {
 	q.cfg.Events.Emit(event.Event{
 		Type: typ, ExecutionID: question.ExecutionID, ParentExecutionID: question.ParentExecutionID,
 		BatchID: question.BatchID, CallID: question.CallID, Agent: agent, Depth: question.Depth,
-		QuestionID: question.ID, Chain: question.Chain, Decision: string(answer),
+		QuestionID: question.ID, Chain: question.Chain, Decision: string(out.answer), AnsweredBy: out.by,
 		Operation: question.Intent.Tool, Risk: question.Intent.Risk, Intent: &question.Intent,
 		Count: len(question.Intent.Tasks), Tasks: event.Listed(question.Intent.Tasks),
 	})

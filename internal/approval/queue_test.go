@@ -176,6 +176,7 @@ func TestQueueEvents(t *testing.T) {
 		}
 		resolved := want
 		resolved.Type, resolved.Decision = event.ValidationResolved, "once"
+		resolved.AnsweredBy = ByTerminal
 		assert.Equal(t, []event.Event{want, resolved}, h.events)
 	})
 }
@@ -541,8 +542,8 @@ func (h *hearing) play(ctx context.Context, askers []asker) {
 func (h *hearing) check(t *rapid.T, askers []asker) {
 	assert.Len(t, h.got, len(askers), "each has its decision")
 	assert.LessOrEqual(t, h.most, 1, "one question at a time")
-	assert.False(t, h.busy)
-	assert.Empty(t, h.waiting)
+	assert.Nil(t, h.turn)
+	assert.Empty(t, h.open)
 	assert.Equal(t, h.broken, h.gone)
 
 	open, required, resolved := map[string]string{}, map[string]int{}, map[string]Answer{}

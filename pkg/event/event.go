@@ -21,7 +21,7 @@
 //	plan                  plan: what qq batch --dry-run --json prints; of more than 1,000 tasks only the summary
 //	batch_complete        count of its results, failed_tasks: those without success
 //	validation_required   question_id, chain, operation, risk, count, tasks, intent
-//	validation_resolved   the same, and decision
+//	validation_resolved   the same, and decision and answered_by
 //
 // The agent of the root has a start and an end like any other, at the depth of its
 // process, which is 0 for one that a person started. It has neither parent nor batch
@@ -103,6 +103,9 @@ const (
 	PhaseParts Phase = "parts"
 )
 
+// AwaitsServer is the text of [PhaseWaiting] while a request waits for its turn at the model server.
+const AwaitsServer = "for the model server"
+
 // Version is the version of the JSON of an Event.
 const Version = 1
 
@@ -150,6 +153,7 @@ type Event struct {
 	Risk       tool.Risk    `json:"risk,omitempty"`        // of that call
 	Intent     *tool.Intent `json:"intent,omitempty"`      // what the call would do
 	Decision   string       `json:"decision,omitempty"`    // once, session, folder, no, unanswered or cancelled
+	AnsweredBy string       `json:"answered_by,omitempty"` // where a person decided: terminal or socket
 
 	Plan json.RawMessage `json:"plan,omitempty"` // see qq/pkg/supervisor/plan.Description
 }
@@ -194,13 +198,16 @@ func NewStream(traceID string, sinks ...Sink) *Stream {
 // Join adds a sink. It gets every event after the one whose number Join returns. The number is 0 if
 // there was no event.
 func (s *Stream) Join(sink Sink) int64 {
+	s.Watch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sinks = append(s.sinks, sink)
 	s.wanted.Store(true)
-	s.watched.Store(true)
 	return s.seq
 }
+
+// Watch says that a sink that was added by Glance now wants every event.
+func (s *Stream) Watch() { s.watched.Store(true) }
 
 // Glance adds a sink for which no event needs to be made that is expensive: it gets what there is.
 func (s *Stream) Glance(sink Sink) {

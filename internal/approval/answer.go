@@ -1,0 +1,122 @@
+package approval
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"qq/internal/approval/rules"
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+// maxOver is how many questions that ended are remembered, for who answers too late.
+const maxOver = 100
+
+// ErrUnknownQuestion says that there is no question with an id, or that it ended long ago.
+var ErrUnknownQuestion = errors.New("no such question is open")
+
+// OverError says that a question is over: it was answered, or it has ended without an answer.
+type OverError struct {
+	QuestionID string
+	Answer     Answer // also unanswered or cancelled
+	By         string // where it was answered; empty if no person did
+}
+
+// Error implements error.
+func (e *OverError) Error() string {
+	id := task.ShortID(e.QuestionID)
+	if e.By == "" {
+		return fmt.Sprintf("question %s is over: %s", id, e.Answer)
+	}
+	return fmt.Sprintf("question %s was already answered at the %s: %s", id, e.By, e.Answer)
+}
+
+// given reports whether a is an answer of a person.
+func (a Answer) given() bool { return a == Once || a == Session || a == Folder || a == No }
+
+// Open returns the questions that wait for a person, the oldest first.
+func (q *Queue) Open() []tool.Question {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	open := make([]tool.Question, len(q.open))
+	for i, w := range q.open {
+		open[i] = w.question
+	}
+	return open
+}
+
+// Answer answers the open question with that id. by is [ByTerminal] or [BySocket]. An answer that allows more than
+// the question offers counts as Once. The error is an [*OverError] if the question is over, or
+// [ErrUnknownQuestion].
+func (q *Queue) Answer(id string, a Answer, by string) error {
+	if !a.given() {
+		return fmt.Errorf("no answer %q. The answers are: once, session, folder, no", a)
+	}
+	w, err := q.claim(id, a, by)
+	if err != nil {
+		return err
+	}
+	question := w.question
+	if a == Session && question.Intent.Special || a == Folder && question.Lasting == "" {
+		a = Once // nothing more general was offered
+	}
+	out := outcome{answer: a, shown: true, by: by}
+	switch a {
+	case No:
+		out = outcome{answer: No, reason: "the user said no", by: by}
+	case Folder:
+		// The call is allowed even if the rule cannot be kept.
+		if r, ok := rules.Exactly(question.Intent); ok && q.cfg.Lasting.Add(place(question), r) {
+			out.rule = question.Lasting
+		} else {
+			out.answer = Once
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a == Session {
+		q.allowed[question.Intent.Tool] = true
+	}
+	q.wide = q.wide || out.decision().Allowed && q.cfg.Policy.wide(question.Intent, question.Folder) != ""
+	q.finish(w, out, nil)
+	q.decide(by)
+	return nil
+}
+
+// claim closes the open question with that id. The caller must call finish.
+func (q *Queue) claim(id string, a Answer, by string) (*waiter, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range q.open {
+		if w.question.ID == id {
+			q.take(w, a, by)
+			return w, nil
+		}
+	}
+	if i := slices.IndexFunc(q.over, func(o OverError) bool { return o.QuestionID == id }); i >= 0 {
+		over := q.over[i]
+		return nil, &over
+	}
+	return nil, ErrUnknownQuestion
+}
+
+// Attend counts a face that can answer questions, until it calls leave. While there is one, questions wait for it
+// that the prompter cannot ask.
+func (q *Queue) Attend() (leave func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.faces++
+	return sync.OnceFunc(func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.faces--; q.faces > 0 {
+			return
+		}
+		for _, w := range q.open {
+			w.off = false // the prompter is asked again
+		}
+		q.decide("")
+	})
+}
