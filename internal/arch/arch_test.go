@@ -54,7 +54,7 @@ var floors = [][]string{
 		"internal/app/batch/naming",
 		"internal/box",
 		"internal/models/extract/markdown", "internal/isolate/worktree", "internal/isolate/overlayfs",
-		"internal/terminal/markdown",
+		"internal/terminal/markdown", "internal/agent/stamps",
 	}, {
 		"pkg/session", "pkg/supervisor", "pkg/childproc/plausible", "internal/agent/loop", "internal/agent/longtext",
 		"internal/approval", "internal/approval/rulefile",

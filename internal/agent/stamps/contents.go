@@ -1,4 +1,4 @@
-package agent
+package stamps
 
 import (
 	"hash/maphash"
@@ -19,19 +19,19 @@ const (
 	hashTime       = 500 * time.Millisecond
 )
 
-// contents tells the contents of files from others. So a file that was only touched has not changed.
-type contents struct {
+// Contents tells the contents of files from others. So a file that was only touched has not changed.
+type Contents struct {
 	seed maphash.Seed
 	sums map[string]uint64
 }
 
-// contentsOf reads the first of files, which are in root.
-func contentsOf(root *os.Root, files map[string]stamp) contents {
-	c := contents{maphash.MakeSeed(), map[string]uint64{}}
+// ContentsOf reads the first of files, which are in root.
+func ContentsOf(root *os.Root, files Files) Contents {
+	c := Contents{maphash.MakeSeed(), map[string]uint64{}}
 	end, bytes := time.Now().Add(hashTime), int64(0)
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		s := files[file]
-		if !s.mode.IsRegular() || s.size > maxHashedFile || bytes+s.size > maxHashedBytes {
+		if !s.Mode.IsRegular() || s.Size > maxHashedFile || bytes+s.Size > maxHashedBytes {
 			continue
 		}
 		if len(c.sums) == maxHashed || time.Now().After(end) {
@@ -39,16 +39,16 @@ func contentsOf(root *os.Root, files map[string]stamp) contents {
 		}
 		if sum, ok := c.sum(root, file); ok {
 			c.sums[file] = sum
-			bytes += s.size
+			bytes += s.Size
 		}
 	}
 	return c
 }
 
-// same reports whether a file is known to have the content that it had, and how it looked otherwise.
-func (c contents) same(root *os.Root, file string, was, now stamp) bool {
+// Same reports whether a file is known to have the content that it had, and how it looked otherwise.
+func (c Contents) Same(root *os.Root, file string, was, now Stamp) bool {
 	before, known := c.sums[file]
-	if !known || was.size != now.size || was.mode != now.mode {
+	if !known || was.Size != now.Size || was.Mode != now.Mode {
 		return false
 	}
 	after, ok := c.sum(root, file)
@@ -56,7 +56,7 @@ func (c contents) same(root *os.Root, file string, was, now stamp) bool {
 }
 
 // sum returns a hash of the content of a file in root.
-func (c contents) sum(root *os.Root, file string) (sum uint64, ok bool) {
+func (c Contents) sum(root *os.Root, file string) (sum uint64, ok bool) {
 	f, info, err := regular.In(root, file)
 	if err != nil {
 		return 0, false
