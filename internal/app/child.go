@@ -121,6 +121,7 @@ const workingDir = "/proc/self/cwd"
 // confine applies the sandbox to this process: it cannot write where the agent may not. If a process cannot confine
 // itself, only its commands are confined, which the root starts. If the kernel offers no sandbox, confine does nothing.
 func confine(a *agent.Agent, s childSetup) error {
+	a.OpenJournal()
 	if s.Remote {
 		commands, err := remote.New(os.NewFile(childproc.CommandsFD, "commands"))
 		if err != nil {

@@ -64,7 +64,7 @@ var floors = [][]string{
 		"internal/app/checks", "internal/app/strict", "internal/app/batch/report",
 		"internal/models/dialect", "internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
-		"internal/tools/shell", "internal/tools/web", "internal/box/remote", "internal/isolate",
+		"internal/tools/shell", "internal/tools/web", "internal/box/remote", "internal/isolate", "internal/undo",
 	},
 	{"internal/app/batch/launcher", "internal/app/bounds", "pkg/childproc", "internal/agent", "internal/models",
 		"internal/control", "internal/app/admin", "internal/app/batch",
