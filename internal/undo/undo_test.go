@@ -275,7 +275,12 @@ func TestBounded(t *testing.T) {
 	require.NoError(t, os.Truncate(filepath.Join(w.book.folder, "9"+suffix), maxAnswer))
 	w.edit("a", "2")
 	require.NoError(t, os.Truncate(filepath.Join(w.book.folder, "9"+suffix), 2*maxAnswer))
+	before, err := w.keeper.file.Stat()
+	require.NoError(t, err)
 	w.edit("b", "2")
+	after, err := w.keeper.file.Stat()
+	require.NoError(t, err)
+	assert.Equal(t, before.Size(), after.Size(), "not even that it was changed")
 	w.end(task.Result{ChangedFiles: []string{"a", "b"}})
 	r := w.undo()
 	assert.Empty(t, r.Undone)
@@ -295,6 +300,8 @@ func TestHostileJournal(t *testing.T) {
 		require.NoError(t, err)
 		k.Keep(store.Change{Path: forged, Old: []byte("1"), New: []byte("2")})
 		k.Close()
+		assert.Equal(t, Report{Notes: w.undo().Notes}, w.undo(), "%q", forged)
+		require.NoError(t, os.Truncate(path, 0))
 	}
 	for _, text := range []string{"", "\x00", "{}\n", `{"path":"YQ==","kept":true,"size":-1}` + "\n",
 		`{"path":"YQ==","kept":true,"size":99999999999}` + "\n", `{"path":"YQ==","mode":4294967295}` + "\n",
