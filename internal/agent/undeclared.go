@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"qq/internal/agent/stamps"
+	"qq/internal/agent/contents"
 )
 
 // Limits of the look at a folder in which commands may change something that the task did not name: in a larger folder,
@@ -18,7 +18,7 @@ const (
 
 // watched returns the files in the working directory, for [run.unsaid]; nil if nothing has to be compared: the task has
 // no targets, or its agent runs no commands.
-func (r *run) watched(ctx context.Context) stamps.Files {
+func (r *run) watched(ctx context.Context) map[string]contents.Stamp {
 	if len(r.job.Targets) == 0 || r.Setup.ReadOnly || !slices.Contains(r.tools.offered.Names(), shellTool) &&
 		r.job.Check == "" {
 		return nil
@@ -27,7 +27,7 @@ func (r *run) watched(ctx context.Context) stamps.Files {
 }
 
 // glance returns the stamps of the files in the working directory, or nil if these are too many.
-func (r *run) glance(ctx context.Context) stamps.Files {
+func (r *run) glance(ctx context.Context) map[string]contents.Stamp {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), watchTime) // also if the time of the task is up
 	defer cancel()
 	files, err := r.stamps(ctx, maxWatched)
@@ -38,7 +38,7 @@ func (r *run) glance(ctx context.Context) stamps.Files {
 }
 
 // unsaid returns the files that differ from before, if the run has run commands.
-func (r *run) unsaid(ctx context.Context, before stamps.Files) (files []string) {
+func (r *run) unsaid(ctx context.Context, before map[string]contents.Stamp) (files []string) {
 	if did := r.deeds.did.OrNil(); before == nil || did == nil || len(did.Commands) == 0 {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (r *run) unsaid(ctx context.Context, before stamps.Files) (files []string) 
 	if now == nil {
 		return nil
 	}
-	files = stamps.Differing(before, now)
+	files = contents.Differing(before, now)
 	slices.Sort(files)
 	return files[:min(len(files), maxUnsaid)]
 }

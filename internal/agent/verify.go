@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"qq/internal/agent/contents"
 	"qq/internal/agent/loop"
-	"qq/internal/agent/stamps"
 	"qq/internal/tools/shell"
 	"qq/pkg/event"
 	"qq/pkg/task"
@@ -28,8 +28,8 @@ type verifier struct {
 	idle    bool            // the work must change something, and did not yet
 	// before is the working directory as it was at first, nil if nobody asks. checked is the same after the last check,
 	// nil if none ran.
-	before, checked stamps.Files
-	had             stamps.Contents // of the files in before, as far as they were read
+	before, checked map[string]contents.Stamp
+	had             contents.Contents // of the files in before, as far as they were read
 }
 
 const (
@@ -48,7 +48,7 @@ func (r *run) verifier(ctx context.Context) (*verifier, error) {
 	v := &verifier{run: r, granted: ctx, idle: r.job.RequireChange && !r.Setup.ReadOnly}
 	if v.idle || r.job.Check != "" && r.bounded() {
 		v.before, _ = r.stamps(ctx, math.MaxInt)
-		v.had = stamps.ContentsOf(r.root, v.before)
+		v.had = contents.Of(r.root, v.before)
 	}
 	if r.job.Check == "" {
 		if !v.idle {
@@ -206,8 +206,8 @@ func tailOf(text string) string {
 }
 
 // stamps returns the stamps of the files in the working directory, without those of qq itself.
-func (r *run) stamps(ctx context.Context, most int) (stamps.Files, error) {
-	return stamps.Of(ctx, r.root, r.Process.Dir, r.Setup.Private, most)
+func (r *run) stamps(ctx context.Context, most int) (map[string]contents.Stamp, error) {
+	return contents.Stamps(ctx, r.root, r.Process.Dir, r.Setup.Private, most)
 }
 
 // hasChanged reports whether the run has changed a file. What tools report is known; what commands and other agents did
@@ -223,8 +223,8 @@ func (v *verifier) hasChanged(ctx context.Context) bool {
 }
 
 // since returns the files that differ now from those at first. One that was only touched does not.
-func (v *verifier) since(now stamps.Files) []string {
-	return slices.DeleteFunc(stamps.Differing(v.before, now), func(f string) bool {
+func (v *verifier) since(now map[string]contents.Stamp) []string {
+	return slices.DeleteFunc(contents.Differing(v.before, now), func(f string) bool {
 		was, before := v.before[f]
 		is, after := now[f]
 		return before && after && v.had.Same(v.root, f, was, is)

@@ -35,7 +35,7 @@ import (
 	"sync"
 	"time"
 
-	"qq/internal/agent/stamps"
+	"qq/internal/agent/contents"
 	"qq/pkg/task"
 )
 
@@ -58,7 +58,7 @@ type Book struct {
 
 	mu     sync.Mutex
 	dir    string // of the answer; empty unless one has begun
-	before stamps.Files
+	before map[string]contents.Stamp
 	number int // of journals
 }
 
@@ -134,7 +134,7 @@ func (b *Book) sweep() {
 }
 
 // see returns the stamps of the files in dir, or nil if there are too many.
-func (b *Book) see(ctx context.Context, dir string) stamps.Files {
+func (b *Book) see(ctx context.Context, dir string) map[string]contents.Stamp {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), seeTime)
 	defer cancel()
 	root, err := os.OpenRoot(dir)
@@ -142,7 +142,7 @@ func (b *Book) see(ctx context.Context, dir string) stamps.Files {
 		return nil
 	}
 	defer root.Close()
-	files, err := stamps.Of(ctx, root, dir, []string{b.home}, maxSeen)
+	files, err := contents.Stamps(ctx, root, dir, []string{b.home}, maxSeen)
 	if err != nil {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (b *Book) End(ctx context.Context, r task.Result) error {
 	}
 	if now := b.see(ctx, b.dir); now != nil && b.before != nil {
 		e.Unseen = false
-		files := stamps.Differing(b.before, now)
+		files := contents.Differing(b.before, now)
 		slices.Sort(files)
 		e.More = max(0, len(files)-maxListed)
 		for _, file := range files[:len(files)-e.More] {

@@ -1,4 +1,4 @@
-package stamps
+package contents
 
 import (
 	"os"
@@ -13,7 +13,7 @@ import (
 // TestContentsAreBounded: what was not read counts as changed when its time is new.
 func TestContentsAreBounded(t *testing.T) {
 	dir := t.TempDir()
-	files := Files{}
+	files := map[string]Stamp{}
 	for file, size := range map[string]int{"small": 1, "large": maxHashedFile + 1, "gone": 1} {
 		files[file] = Stamp{Size: int64(size)}
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), make([]byte, size), 0o600))
@@ -22,7 +22,7 @@ func TestContentsAreBounded(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	c := ContentsOf(root, files)
+	c := Of(root, files)
 	assert.Len(t, c.sums, 1)
 	later := func(file string) Stamp { return Stamp{Size: files[file].Size, Modified: time.Now()} }
 	assert.True(t, c.Same(root, "small", files["small"], later("small")))

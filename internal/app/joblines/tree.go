@@ -1,0 +1,109 @@
+package joblines
+
+import (
+	"time"
+
+	"qq/internal/control/board"
+	"qq/pkg/task"
+)
+
+// Node is a job with those that it has started. Either Job or Past is set.
+type Node struct {
+	Job   *board.Job
+	Past  *board.Ended // a job that has ended
+	Below []*Node
+	Depth int // below the agent of the root, or below the batch
+}
+
+// ID returns the id of the job.
+func (n *Node) ID() string {
+	if n.Job != nil {
+		return n.Job.ExecutionID
+	}
+	return n.Past.ExecutionID
+}
+
+// line returns the line of the job.
+func (n *Node) line(now time.Time) line {
+	if n.Job != nil {
+		return live(n.Job, n.Depth, now)
+	}
+	return ended(n.Past, n.Depth)
+}
+
+// tree has the jobs of a run.
+type tree struct {
+	root *board.Job // the agent of the root; nil if it runs a batch
+	top  []*Node    // what that has started, or the tasks of the batch
+}
+
+// grow makes the tree of live jobs, of which parents come first, and of ended ones. Those that an ended job had started
+// are part of that one.
+func grow(list []board.Job, past []board.Ended) tree {
+	var t tree
+	nodes := map[string]*Node{}
+	for i := range list {
+		j := &list[i]
+		if j.ParentExecutionID == "" && j.BatchID == "" {
+			t.root = j
+			continue
+		}
+		nodes[j.ExecutionID] = &Node{Job: j}
+	}
+	isTop := func(parent string) bool { return parent == "" || t.root != nil && parent == t.root.ExecutionID }
+	put := func(n *Node, parent string) {
+		if above := nodes[parent]; above != nil && above != n {
+			above.Below = append(above.Below, n)
+		} else if isTop(parent) || n.Job != nil {
+			t.top = append(t.top, n)
+		}
+	}
+	for i := range past {
+		e := &past[i]
+		if e.ParentExecutionID+e.BatchID == "" || nodes[e.ExecutionID] != nil { // it is tried again
+			continue
+		}
+		put(&Node{Past: e}, e.ParentExecutionID)
+	}
+	for i := range list {
+		if n := nodes[list[i].ExecutionID]; n != nil {
+			put(n, list[i].ParentExecutionID)
+		}
+	}
+	deepen(t.top, 0)
+	return t
+}
+
+// deepen sets the depths of nodes.
+func deepen(nodes []*Node, depth int) {
+	for _, n := range nodes {
+		n.Depth = depth
+		deepen(n.Below, depth+1)
+	}
+}
+
+// walk calls visit with each job that has a line, in the order of the lines, and counts.
+func walk(nodes []*Node, visit func(*Node), c *Count) {
+	over := -keep // ended jobs without a line
+	for _, n := range nodes {
+		if n.Past != nil {
+			over++
+		}
+	}
+	for _, n := range nodes {
+		switch {
+		case n.Past != nil && over > 0:
+			over--
+			c.end(n.Past)
+			continue
+		case n.Past != nil:
+		case n.Job.State == task.Queued:
+			c.Queued++
+			continue
+		default:
+			c.AtWork++
+		}
+		visit(n)
+		walk(n.Below, visit, c)
+	}
+}
