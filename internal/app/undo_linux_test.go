@@ -55,13 +55,16 @@ func undoAnswer(t *testing.T, mode string) {
 		callTask("create_file", map[string]string{"path": "made/by/child.txt", "content": "new\n"}),
 		edit("theirs.txt", "x", "y")}, "\n")
 	text := strings.Join([]string{edit("a.txt", "one", "1"), edit("a.txt", "1", "I"), edit("both.txt", "1", "2"),
-		callTask("delete_file", map[string]string{"path": "gone.txt"}), delegateTask(child),
+		callTask("delete_file", map[string]string{"path": "gone.txt"}),
+		commandTask("sleep 0.1"), // or the copy takes both.txt for one that was changed after it was made
+		delegateTask(child),
 		commandTask("echo d > cmd.txt; echo made > cmd2.txt")}, "\n")
 
 	require.NoError(t, book.Begin(t.Context(), w.cfg.Dir))
 	def, m, err := w.Staff(t.Context(), task.Task{Agent: "coder"})
 	require.NoError(t, err)
-	one := zeroRun{Agent: def, Model: m, Transcript: &messages{}}
+	seen := &messages{}
+	one := zeroRun{Agent: def, Model: m, Transcript: seen}
 	r, err := w.Run(t.Context(), one, task.Task{Text: text})
 	require.NoError(t, err)
 	require.Equal(t, task.Completed, r.Status, r.Err()+r.Output)
@@ -75,7 +78,7 @@ func undoAnswer(t *testing.T, mode string) {
 	}
 	for name, want := range map[string]string{"a.txt": "I\n", "sub/b.txt": "2\n", "both.txt": "3\n",
 		"gone.txt": "none", "made/by/child.txt": "new\n", "cmd.txt": "d\n", "theirs.txt": "y\n"} {
-		require.Equal(t, want, read(name), "%s: %s", name, r.Output)
+		require.Equal(t, want, read(name), "%s: %+v", name, *seen)
 	}
 
 	write("theirs.txt", "of a person\n")
@@ -85,7 +88,7 @@ func undoAnswer(t *testing.T, mode string) {
 		Undone: []string{"a.txt", "both.txt", "gone.txt", "made/by/child.txt", "sub/b.txt"},
 		Left: []undo.Left{{Path: "theirs.txt", Why: undo.Since}, {Path: "cmd.txt", Why: undo.Other},
 			{Path: "cmd2.txt", Why: undo.Other}},
-		Notes: []string{"a command was run: what it did outside of the folder is not known"},
+		Notes: []string{"2 commands were run: what they did outside of the folder is not known"},
 	}, report)
 	files["theirs.txt"], files["cmd.txt"] = "of a person\n", "d\n"
 	for name, want := range files {
