@@ -33,9 +33,7 @@ func TestUndoAnswer(t *testing.T) {
 func undoAnswer(t *testing.T, mode string) {
 	var book *undo.Book
 	w, _ := served(t, func(c *wiringConfig) {
-		var err error
-		book, err = undo.For(c.Settings.Home, "conversation")
-		require.NoError(t, err)
+		book = undo.New(c.Settings.Home)
 		c.Undo, c.Policy = book, approval.Policy{Mode: approval.Auto}
 		c.Settings.MaxChildren, c.Settings.MaxOutput, c.Settings.Isolate = 10, 50_000, mode
 	}, standin.Reply(callTools))
@@ -60,7 +58,7 @@ func undoAnswer(t *testing.T, mode string) {
 		delegateTask(child),
 		commandTask("echo d > cmd.txt; echo made > cmd2.txt")}, "\n")
 
-	require.NoError(t, book.Begin(t.Context(), w.cfg.Dir))
+	require.NoError(t, book.Begin(t.Context(), "conversation", w.cfg.Dir))
 	def, m, err := w.Staff(t.Context(), task.Task{Agent: "coder"})
 	require.NoError(t, err)
 	seen := &messages{}

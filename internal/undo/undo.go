@@ -54,9 +54,10 @@ const (
 // Book keeps the changes of the last answer of a conversation. A nil Book keeps nothing. Its methods may be called by
 // several goroutines.
 type Book struct {
-	home, folder string
+	home string
 
 	mu     sync.Mutex
+	folder string // of the conversation; empty unless one is open
 	dir    string // of the answer; empty unless one has begun
 	before map[string]contents.Stamp
 	number int // of journals
@@ -91,22 +92,35 @@ const (
 	suffix    = ".kept"
 )
 
-// For returns the book of the conversation with that id. home is the folder of qq.
-func For(home, conversation string) (*Book, error) {
-	if conversation == "" || conversation != filepath.Base(conversation) || !filepath.IsLocal(conversation) {
-		return nil, fmt.Errorf("%q is no id of a conversation", conversation)
-	}
-	return &Book{home: home, folder: filepath.Join(home, "undo", conversation)}, nil
+// New returns a book. home is the folder of qq.
+func New(home string) *Book { return &Book{home: home} }
+
+// Open opens the book of the conversation with that id, so that the last answer of an earlier process can be undone.
+func (b *Book) Open(conversation string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open(conversation)
 }
 
-// Begin begins an answer in the folder dir. What is kept of the answer before is removed.
-func (b *Book) Begin(ctx context.Context, dir string) error {
+func (b *Book) open(conversation string) error {
+	if conversation == "." || conversation != filepath.Base(conversation) || !filepath.IsLocal(conversation) {
+		return fmt.Errorf("%q is no id of a conversation", conversation)
+	}
+	b.folder = filepath.Join(b.home, "undo", conversation)
+	return nil
+}
+
+// Begin begins an answer of a conversation, in the folder dir. What is kept of its answer before is removed.
+func (b *Book) Begin(ctx context.Context, conversation, dir string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := b.open(conversation); err != nil {
+		return err
+	}
 	b.dir, b.before, b.number = "", nil, 0
 	b.sweep()
 	if err := os.RemoveAll(b.folder); err != nil {
@@ -119,6 +133,20 @@ func (b *Book) Begin(ctx context.Context, dir string) error {
 		return err
 	}
 	b.dir, b.before = real, b.see(ctx, real)
+	return nil
+}
+
+// Remove removes all that is kept of the conversation, which has no transcript, for example.
+func (b *Book) Remove() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dir, b.before = "", nil
+	if b.folder == "" {
+		return nil
+	}
+	if err := os.RemoveAll(b.folder); err != nil {
+		return fmt.Errorf("remove what was kept of the last answer: %w", err)
+	}
 	return nil
 }
 

@@ -38,9 +38,8 @@ func begin(t *testing.T, files map[string]string) *world {
 	w.root, err = os.OpenRoot(w.dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { w.root.Close() })
-	w.book, err = For(w.home, "conversation")
-	require.NoError(t, err)
-	require.NoError(t, w.book.Begin(t.Context(), w.dir))
+	w.book = New(w.home)
+	require.NoError(t, w.book.Begin(t.Context(), "conversation", w.dir))
 	w.ctx, w.keeper = w.agent()
 	return w
 }
@@ -222,9 +221,10 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, err)
 	w.edit("d", "3")
 	require.NoError(t, os.Truncate(path, info.Size()+20)) // in the middle of the last record
-	book, err := For(w.home, "conversation")
-	require.NoError(t, err)
-	w.book = book // of the next process
+	w.book = New(w.home)                                  // of the next process
+	_, err = w.book.Undo(t.Context())
+	require.ErrorIs(t, err, ErrNothing)
+	require.NoError(t, w.book.Open("conversation"))
 	r := w.undo()
 	assert.Equal(t, []string{"a", "b", "c"}, r.Undone)
 	assert.Equal(t, []Left{{"d", Since}}, r.Left)
@@ -315,8 +315,10 @@ func TestHostileJournal(t *testing.T) {
 	content, err := os.ReadFile(out)
 	require.NoError(t, err)
 	assert.Equal(t, "2", string(content))
-	_, err = For(w.home, "../x")
-	assert.Error(t, err)
+	for _, id := range []string{"", ".", "..", "../x", "a/b", "/x"} {
+		assert.Error(t, w.book.Open(id), id)
+		assert.Error(t, w.book.Begin(t.Context(), id, w.dir), id)
+	}
 }
 
 func FuzzJournal(f *testing.F) {
@@ -341,7 +343,7 @@ func TestNextAnswer(t *testing.T) {
 	require.NoError(t, os.MkdirAll(old, 0o700))
 	long := time.Now().Add(-stale - time.Hour)
 	require.NoError(t, os.Chtimes(old, long, long))
-	require.NoError(t, w.book.Begin(t.Context(), w.dir))
+	require.NoError(t, w.book.Begin(t.Context(), "conversation", w.dir))
 	w.ctx, _ = w.agent()
 	w.create("b", "1")
 	w.end(task.Result{})
@@ -361,10 +363,13 @@ func TestNextAnswer(t *testing.T) {
 	none.Join(w.dir, []string{"a"}).Done()
 	_, err = none.Undo(t.Context())
 	assert.ErrorIs(t, err, ErrNothing)
-	other, err := For(w.home, "other")
-	require.NoError(t, err)
-	_, err = other.Undo(t.Context())
+	require.NoError(t, w.book.Open("other"))
+	_, err = w.book.Undo(t.Context())
 	assert.ErrorIs(t, err, ErrNothing)
+	require.NoError(t, w.book.Open("conversation"))
+	require.NoError(t, w.book.Remove())
+	assert.NoDirExists(t, filepath.Join(w.home, "undo/conversation"))
+	require.NoError(t, New(w.home).Remove())
 }
 
 // TestJoin: what a join changed is undone.
