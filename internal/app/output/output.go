@@ -3,13 +3,13 @@
 // and JSON.
 //
 // Output for scripts ([WriteJSON], [Results], [Document]) is the same on a terminal and
-// in a file. Output for people ([Live], [Narrator], [Progress], [Tally]) may be redrawn.
+// in a file. Output for people ([Live], [Progress], [Tally]) may be redrawn.
 // Text from models and files goes through [command.Printable] first, so that it cannot
 // control the terminal; [command.Output] does that too.
 //
 // Every error comes from a write and went through [WriteError]; [ErrClosed] says that
 // the reader went away. Writers are not safe for concurrent use, except
-// [Narrator] and [Progress].
+// [Progress].
 package output
 
 import (
