@@ -39,9 +39,9 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 	return &cli.Command{
 		Name:  "replay",
 		Usage: "give a task again to another model or prompt, with the recorded results of its tools",
-		Description: "The ID of a run replays its task, that of a batch all its jobs that failed. Nothing is touched: " +
-			"no tool is run. A call that is not in the record ends a replay as not_recorded. The agent is the one that " +
-			"is defined here and now, so a changed definition is tried too.",
+		Description: "The ID of a run replays its task, that of a batch all its jobs that failed. Nothing is " +
+			"touched: no tool is run. A call that is not in the record ends a replay as not_recorded. The agent " +
+			"is the one that is defined here and now, so a changed definition is tried too.",
 		ArgsUsage: "ID",
 		Flags: []cli.Flag{
 			command.FlagModel,

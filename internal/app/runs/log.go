@@ -8,6 +8,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/app/output/transcript"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
 	"qq/pkg/llm"
@@ -165,7 +166,7 @@ func (l *logText) entries(j *history.Job, entries []llm.Entry, depth int) error 
 			return err
 		}
 		below = below[n:]
-		l.add(depth, output.Bounded(output.Transcript([]llm.Entry{e}, ends)))
+		l.add(depth, output.Bounded(transcript.Text([]llm.Entry{e}, ends)))
 	}
 	return l.jobs(below, depth+1)
 }
