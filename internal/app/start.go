@@ -11,6 +11,7 @@ import (
 	"qq/internal/app/narrator"
 	"qq/internal/app/output"
 	"qq/internal/app/permissions"
+	"qq/internal/app/steering"
 	"qq/internal/approval"
 	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
@@ -104,6 +105,11 @@ func (r *root) sinks(n batch.Needs) []event.Sink {
 // Wire implements batch.Process.
 func (r *root) Wire(n batch.Needs) (batch.Runner, error) {
 	return r.wire("batch", n)
+}
+
+// Show implements batch.Process.
+func (r *root) Show(s output.Shown) {
+	steering.NewFace(r.Invocation, r.wiring.socket.Local(), r.signals.Ends(), s)
 }
 
 // Stop implements batch.Process.

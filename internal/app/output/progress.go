@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -25,6 +26,7 @@ type Progress struct {
 	start time.Time
 	clock redrawing
 
+	drawing    sync.Mutex // held while something is written
 	mu         sync.Mutex
 	done       int
 	failed     int
@@ -32,7 +34,9 @@ type Progress struct {
 	cached     int
 	skipped    int
 	notStarted int
-	ended      []bool // the tasks that have a result; nil without a plan
+	ended      []bool   // the tasks that have a result; nil without a plan
+	rows       JobLines // nil if there are none
+	stops      bool
 }
 
 // Tasks are the tasks of a batch whose progress is shown.
@@ -101,16 +105,38 @@ func (p *Progress) Stop() {
 		return
 	}
 	p.clock.end()
+	if rows := p.Below(nil); rows != nil {
+		rows.Close()
+	}
 	if p.live {
 		p.w.Status("")
 	}
 }
 
+// Below implements [Shown].
+func (p *Progress) Below(rows JobLines) JobLines {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rows, p.rows = p.rows, rows
+	return rows
+}
+
 // redraw implements drawn.
 func (p *Progress) redraw(stops bool) {
+	p.mu.Lock()
+	p.stops = stops
+	p.mu.Unlock()
+	p.Redraw()
+}
+
+// Redraw implements [Shown].
+func (p *Progress) Redraw() {
+	p.drawing.Lock()
+	defer p.drawing.Unlock()
 	known := p.batch.Known()
 	p.mu.Lock()
-	s := standing{stopping: stops, done: p.done, failed: p.failed, cancelled: p.cancelled, skipped: p.skipped,
+	rows := p.rows
+	s := standing{stopping: p.stops, done: p.done, failed: p.failed, cancelled: p.cancelled, skipped: p.skipped,
 		notStarted: p.notStarted, worked: max(p.done-p.cancelled-p.cached-known, 0)}
 	p.mu.Unlock() // before the terminal, which may be slow: finished tasks are counted meanwhile
 	now := time.Now()
@@ -121,7 +147,8 @@ func (p *Progress) redraw(stops bool) {
 		s.held, s.hold = s.rest(), p.hold(list)
 	}
 	if p.live {
-		p.w.Status(s.line(columnsFor(p.w)))
+		j := jobsOf(rows, p.w, p.start, now)
+		p.w.Block(append(j.Rows, cmp.Or(j.Said, s.line(columnsFor(p.w)))))
 		return
 	}
 	fmt.Fprintln(p.w, "qq:", s.line(plainWidth))
