@@ -7,6 +7,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/approval"
+	"qq/internal/approval/dialog"
 	"qq/internal/config"
 	"qq/internal/tools/tree"
 )
@@ -29,7 +30,7 @@ func checkWritable(cfg config.Config) error {
 // prompter opens the terminal to ask a person about risky calls. It returns nil if there is
 // no terminal: risky calls are then refused, with the reason.
 func (r *root) prompter() approval.Prompter {
-	terminal, err := approval.OpenTerminal(r.Err.Terminal(), r.Coloured(r.Err), r.Screen)
+	terminal, err := dialog.OpenTerminal(r.Err.Terminal(), r.Coloured(r.Err), r.Screen)
 	if err != nil {
 		return nil
 	}

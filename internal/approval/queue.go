@@ -40,10 +40,13 @@ const (
 	BySocket   = "socket"   // a face that is connected to it
 )
 
+// ErrBackground says that nobody can be asked now. A shell can bring the process back to the terminal.
+var ErrBackground = errors.New("the terminal belongs to another job")
+
 // Prompter asks a person about calls.
 type Prompter interface {
 	// Ask shows q and waits for the answer. It is called for one question at a time and returns
-	// ctx.Err() soon after ctx has ended, and errBackground if nobody can be asked about this call
+	// ctx.Err() soon after ctx has ended, and ErrBackground if nobody can be asked about this call
 	// but about a later one. After any other error it is not called again. The cause of ctx is an
 	// [*OverError] if q was answered elsewhere.
 	Ask(ctx context.Context, q tool.Question) (Answer, error)
@@ -361,7 +364,7 @@ func (q *Queue) show(w *waiter) {
 	var broken *brokenError
 	switch {
 	case err == nil, ended != nil && errors.Is(err, ended):
-	case errors.Is(err, errBackground):
+	case errors.Is(err, ErrBackground):
 		if w.off = q.faces > 0; !w.off {
 			q.settle(w, q.nobody(w.question), nil)
 		}

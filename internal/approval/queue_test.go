@@ -473,7 +473,7 @@ func TestQueuePrompterFails(t *testing.T) {
 // A call that comes while qq is in the background of its shell is refused; later ones are asked about.
 func TestQueueInBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHearing(QueueConfig{}, saying{after: time.Second, err: errBackground},
+		h := newHearing(QueueConfig{}, saying{after: time.Second, err: ErrBackground},
 			saying{after: time.Second, answer: Once})
 		h.ask(t.Context(), "edit", "0")
 		h.wg.Wait()

@@ -67,6 +67,7 @@ var floors = [][]string{
 	},
 	{"internal/app/batch/launcher", "internal/app/bounds", "pkg/childproc", "internal/agent", "internal/models",
 		"internal/app/admin", "internal/app/batch",
+		"internal/approval/dialog",
 		"internal/app/guides", "internal/app/planning", "internal/app/scope",
 		"internal/app/definitions", "internal/app/permissions",
 		"internal/app/runs", "internal/app/signals"},

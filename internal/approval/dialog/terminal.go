@@ -1,4 +1,6 @@
-package approval
+// Package dialog asks a person on the controlling terminal: about calls of tools ([Terminal.Ask]), with yes or no
+// ([Terminal.Confirm]), and for a line of text ([Terminal.Line]).
+package dialog
 
 import (
 	"cmp"
@@ -12,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"qq/internal/approval"
 	"qq/pkg/tool"
 )
 
@@ -26,7 +29,7 @@ type Screen interface {
 	Resumed() <-chan os.Signal
 }
 
-// Terminal is a [Prompter] on the controlling terminal. It asks one question at a
+// Terminal is an [approval.Prompter] on the controlling terminal. It asks one question at a
 // time, wherever stdout and stderr go, and reads one line as the answer:
 //
 //	default › coder 1b2c3d4e asks: run_pty_cmd (executes, high risk)
@@ -64,10 +67,7 @@ type Terminal struct {
 	resumed chan struct{} // holds one when the process went on after a stop
 }
 
-var _ Prompter = (*Terminal)(nil)
-
-// errBackground says that nobody can be asked now. A shell can bring the process back to the terminal.
-var errBackground = errors.New("the terminal belongs to another job")
+var _ approval.Prompter = (*Terminal)(nil)
 
 // errEOF says that the person pressed Control-D, or that the terminal is closed.
 var errEOF = errors.New("end of input")
@@ -115,13 +115,13 @@ func (p *Terminal) Close() error {
 func (p *Terminal) foreground() error {
 	group, err := unix.IoctlGetInt(p.tty, unix.TIOCGPGRP)
 	if err == nil && group != unix.Getpgrp() {
-		return errBackground
+		return approval.ErrBackground
 	}
 	return nil
 }
 
-// Ask implements [Prompter].
-func (p *Terminal) Ask(ctx context.Context, q tool.Question) (Answer, error) {
+// Ask implements [approval.Prompter].
+func (p *Terminal) Ask(ctx context.Context, q tool.Question) (approval.Answer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -152,7 +152,7 @@ func (p *Terminal) Ask(ctx context.Context, q tool.Question) (Answer, error) {
 		return "", ctx.Err()
 	case errors.Is(err, errEOF):
 		// A closed terminal reads like Control-D, but writing to it fails.
-		return No, p.write(ctx, "\n")
+		return approval.No, p.write(ctx, "\n")
 	}
 	return "", err
 }
@@ -167,26 +167,26 @@ func (p *Terminal) hold(ctx context.Context) (release func(), err error) {
 
 // answers are what a person may type, in the order in which it is offered.
 var answers = []struct {
-	Answer
+	approval.Answer
 	words []string
 	// offer returns the text of the offer, "" if the answer is not offered for a call.
 	offer func(tool.Question) string
 }{
-	{Once, []string{"o", "once", "y", "yes"}, func(tool.Question) string { return "[o]nce" }},
-	{Session, []string{"s", "session"}, func(q tool.Question) string {
+	{approval.Once, []string{"o", "once", "y", "yes"}, func(tool.Question) string { return "[o]nce" }},
+	{approval.Session, []string{"s", "session"}, func(q tool.Question) string {
 		if q.Intent.Special {
 			return ""
 		}
 		return fmt.Sprintf("for this [s]ession (every %s, %s, any agent)", brief(q.Intent.Tool),
 			cmp.Or(anything[q.Intent.Effect], "any arguments"))
 	}},
-	{Folder, []string{"f", "folder"}, func(q tool.Question) string {
+	{approval.Folder, []string{"f", "folder"}, func(q tool.Question) string {
 		if q.Lasting == "" {
 			return ""
 		}
 		return fmt.Sprintf("always in this [f]older (%s)", tool.Visible(q.Lasting))
 	}},
-	{No, []string{"n", "no"}, func(tool.Question) string { return "[n]o" }},
+	{approval.No, []string{"n", "no"}, func(tool.Question) string { return "[n]o" }},
 }
 
 // anything says what else an answer for the session allows, by the effect of the call.
@@ -209,7 +209,7 @@ func offers(q tool.Question, unseen bool) (all []string) {
 }
 
 // answerOf returns the answer that line gives to a question, or "" if it gives none.
-func answerOf(line string, q tool.Question) Answer {
+func answerOf(line string, q tool.Question) approval.Answer {
 	word := strings.ToLower(strings.TrimSpace(line))
 	for _, a := range answers {
 		if slices.Contains(a.words, word) && a.offer(q) != "" {
@@ -220,7 +220,7 @@ func answerOf(line string, q tool.Question) Answer {
 }
 
 // converse shows q and reads lines until one is an answer.
-func (p *Terminal) converse(ctx context.Context, q tool.Question) (Answer, error) {
+func (p *Terminal) converse(ctx context.Context, q tool.Question) (approval.Answer, error) {
 	whole := false
 	text, unseen := page{p.size(), p.colour}.question(q, whole)
 	for {
@@ -236,7 +236,7 @@ func (p *Terminal) converse(ctx context.Context, q tool.Question) (Answer, error
 			text, unseen = page{p.size(), p.colour}.question(q, whole)
 		case answer == "": // also Enter, which is typed by habit
 			text = indent + "type one of the letters in brackets\n"
-		case unseen && answer != No:
+		case unseen && answer != approval.No:
 			text = indent + "a part was not shown: type a first\n"
 		default:
 			return answer, nil
