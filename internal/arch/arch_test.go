@@ -37,7 +37,7 @@ var floors = [][]string{
 		"internal/box/filestate",
 		"internal/approval/rules/gitconfig", "internal/app/command/pipe", "internal/taskfile/prose",
 		"internal/taskfile/locate", "internal/taskfile/until", "internal/taskfile/parts",
-		"internal/app/command/vocabulary", "internal/app/columns",
+		"internal/app/command/vocabulary", "internal/app/columns", "internal/terminal/keys",
 		"internal/standin/form", "internal/models/dialect/think", "internal/models/dialect/schema",
 		"internal/models/dialect/callid",
 		"internal/isolate/merge", "internal/isolate/gitpatch", "internal/isolate/files",
@@ -46,6 +46,7 @@ var floors = [][]string{
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",
 		"pkg/supervisor/halt", "pkg/supervisor/pace", "pkg/supervisor/plan", "pkg/supervisor/targets/realpath",
 		"pkg/supervisor/access", "pkg/supervisor/family", "pkg/supervisor/needs",
+		"internal/terminal",
 		"internal/standin", "internal/tools/edit", "internal/approval/rules",
 		"pkg/childproc/stdio", "pkg/childproc/room", "pkg/childproc/heartbeat",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
@@ -80,7 +81,7 @@ var floors = [][]string{
 // owners lists imports that only one place may make.
 var owners = map[string][]string{
 	"os/exec":                      {"pkg/proc"},
-	"os/signal":                    {"internal/app/signals"},
+	"os/signal":                    {"internal/app/signals", "internal/terminal"}, // terminal: those of job control
 	"github.com/ollama/ollama/api": {"internal/models"},
 	"github.com/urfave/cli/v2": {
 		"internal/app",
