@@ -34,6 +34,7 @@ func (r *root) prompter() approval.Prompter {
 	if err != nil {
 		return nil
 	}
+	terminal.Dumb = r.Env.Get("TERM") == "dumb"
 	r.terminal = terminal
 	return terminal
 }

@@ -29,7 +29,7 @@ func (p *Terminal) Confirm(ctx context.Context, c Confirmation) (bool, error) {
 		return false, err
 	}
 	defer release()
-	defer p.watch(ctx)()
+	defer p.watch(ctx, nil)()
 	whole := false
 	text, cut := page{p.size(), p.colour}.confirmation(c, whole)
 	for {

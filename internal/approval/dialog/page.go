@@ -92,11 +92,7 @@ func (p page) about(q tool.Question) []string {
 		rows := p.rows(strings.Join(strings.Fields(label+text), " "), indent, barAgain)
 		if len(rows) > aboutRows {
 			rows = rows[:aboutRows]
-			last := []rune(rows[aboutRows-1])
-			for width(string(last))+columns('…') > p.columns && len(last) > barWidth {
-				last = last[:len(last)-1]
-			}
-			rows[aboutRows-1] = string(last) + "…"
+			rows[aboutRows-1] = shortened(rows[aboutRows-1], p.columns)
 		}
 		all = append(all, rows...)
 	}

@@ -29,8 +29,9 @@ type Screen interface {
 	Resumed() <-chan os.Signal
 }
 
-// Terminal is an [approval.Prompter] on the controlling terminal. It asks one question at a
-// time, wherever stdout and stderr go, and reads one line as the answer:
+// Terminal is an [approval.Prompter] on the controlling terminal. If one question is open, it
+// shows that, wherever stdout and stderr go, and reads one line as the answer. Several questions
+// are shown as a list: see list.go.
 //
 //	default › coder 1b2c3d4e asks: run_pty_cmd (executes, high risk)
 //	  task: Make the tests pass
@@ -56,8 +57,12 @@ type Screen interface {
 // Not promised: rows on a terminal that draws Greek or Cyrillic letters two columns
 // wide may break earlier. The mode of the terminal is not changed, except by a hidden [Terminal.Line].
 type Terminal struct {
+	Dumb bool // it obeys no control sequences
+
 	screen Screen // nil means that nothing else writes to the terminal
 	colour bool
+
+	name string // of the terminal
 
 	mu   sync.Mutex // held while a question is shown
 	tty  int        // a descriptor that does not block; -1 when closed
@@ -65,6 +70,10 @@ type Terminal struct {
 	call *os.File   // writing to it makes wake readable
 
 	resumed chan struct{} // holds one when the process went on after a stop
+
+	desk     approval.Desk // while one question is shown that others may join
+	listed   listed
+	oneByOne bool // it cannot show a list: one question after the other is shown
 }
 
 var _ approval.Prompter = (*Terminal)(nil)
@@ -87,7 +96,7 @@ func openTerminal(name string, colour bool, screen Screen) (*Terminal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	p := &Terminal{screen: screen, colour: colour, tty: tty, resumed: make(chan struct{}, 1)}
+	p := &Terminal{screen: screen, colour: colour, name: name, tty: tty, resumed: make(chan struct{}, 1)}
 	if err = p.foreground(); err == nil {
 		p.wake, p.call, err = os.Pipe()
 	}
@@ -121,41 +130,90 @@ func (p *Terminal) foreground() error {
 }
 
 // Ask implements [approval.Prompter].
-func (p *Terminal) Ask(ctx context.Context, q tool.Question) (approval.Answer, error) {
+func (p *Terminal) Ask(ctx context.Context, q tool.Question, desk approval.Desk) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return "", err
+		return err
 	}
 	if p.tty < 0 {
-		return "", os.ErrClosed
+		return os.ErrClosed
 	}
 	if err := p.foreground(); err != nil {
-		return "", err
+		return err
 	}
 	release, err := p.hold(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer release()
-	defer p.watch(ctx)()
+	defer p.watch(ctx, desk)()
+	for {
+		if err := p.show(ctx, q, desk); err != nil && !errors.Is(err, errSeveral) {
+			return err
+		}
+		open := slices.ContainsFunc(desk.Waiting(), func(o tool.Question) bool { return o.ID == q.ID })
+		switch {
+		case ctx.Err() != nil || !open && desk.Over(q.ID) != nil:
+			return ctx.Err()
+		case !open:
+			return approval.ErrPutOff
+		}
+	}
+}
+
+// show shows q alone, or all open questions. It returns when q may be over.
+func (p *Terminal) show(ctx context.Context, q tool.Question, desk approval.Desk) error {
+	if !p.oneByOne && len(desk.Waiting()) > 1 {
+		return p.several(ctx, q, desk)
+	}
+	return p.single(ctx, q, desk)
+}
+
+// errSeveral says that more questions are open than the one that is shown.
+var errSeveral = errors.New("several questions are open")
+
+// single shows q alone, and waits for the answer. It returns errSeveral when another question comes.
+func (p *Terminal) single(ctx context.Context, q tool.Question, desk approval.Desk) error {
+	if !p.oneByOne {
+		p.desk = desk
+		defer func() { p.desk = nil }()
+	}
 	answer, err := p.converse(ctx, q)
 	switch {
 	case err == nil:
-		return answer, nil
 	case ctx.Err() != nil:
-		word := "no longer needed"
-		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			word = "no answer in time"
-		}
-		_, _ = unix.Write(p.tty, []byte("\n("+word+")\n")) // as far as the terminal takes it
-		return "", ctx.Err()
+		p.part("\n(" + ended(context.Cause(ctx)) + ")\n")
+		return ctx.Err()
 	case errors.Is(err, errEOF):
 		// A closed terminal reads like Control-D, but writing to it fails.
-		return approval.No, p.write(ctx, "\n")
+		if err := p.write(ctx, "\n"); err != nil {
+			return err
+		}
+		answer = approval.No
+	default:
+		return err
 	}
-	return "", err
+	if err := desk.Answer(q.ID, answer, approval.ByTerminal); err != nil {
+		p.part("(" + ended(err) + ")\n")
+	}
+	return nil
 }
+
+// ended says how a question ended that was shown. err is the cause of the end.
+func ended(err error) string {
+	var over *approval.OverError
+	switch {
+	case errors.As(err, &over) && over.By != "":
+		return fmt.Sprintf("answered at the %s: %s", over.By, over.Answer)
+	case errors.Is(err, context.DeadlineExceeded), over != nil && over.Answer == approval.Unanswered:
+		return "no answer in time"
+	}
+	return "no longer needed"
+}
+
+// part writes as much of text as the terminal takes.
+func (p *Terminal) part(text string) { _, _ = unix.Write(p.tty, []byte(text)) }
 
 // hold keeps all others from writing to the terminal until release is called.
 func (p *Terminal) hold(ctx context.Context) (release func(), err error) {

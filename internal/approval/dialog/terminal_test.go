@@ -135,7 +135,7 @@ type reply struct {
 func (d *terminalScreen) asks(ctx context.Context, q tool.Question) <-chan reply {
 	c := make(chan reply, 1)
 	go func() {
-		a, err := d.Ask(ctx, q)
+		a, err := ask(ctx, d.Terminal, q)
 		c <- reply{a, err}
 	}()
 	return c
@@ -286,14 +286,14 @@ func TestEnd(t *testing.T) {
 	r := <-c
 	require.Error(t, r.err, "nobody said no")
 	assert.NotEqual(t, approval.Once, r.Answer)
-	_, err := d.Ask(t.Context(), question())
+	_, err := ask(t.Context(), d.Terminal, question())
 	require.Error(t, err)
 }
 
 func TestClosed(t *testing.T) {
 	d := newScreen(t, false, nil)
 	require.NoError(t, d.Close())
-	_, err := d.Ask(t.Context(), question())
+	_, err := ask(t.Context(), d.Terminal, question())
 	assert.ErrorIs(t, err, os.ErrClosed)
 }
 
