@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -12,14 +13,17 @@ import (
 )
 
 // TokenEvents is a Screen that sends the text of a model as events. It sends at most one in
-// each tokenInterval while text arrives, because an event for each token would cost more
+// each interval while text arrives, because an event for each token would cost more
 // than the token.
 type TokenEvents struct {
 	To   supervisor.Report
 	Next loop.Screen // also shows the text; may be nil
-	mu   sync.Mutex
-	text []byte
-	last time.Time
+	// Unwatched says that nobody is known to read the text: one event a second will do, and what is left at the end of
+	// the turn is in the transcript.
+	Unwatched bool
+	mu        sync.Mutex
+	text      []byte
+	last      time.Time // of the last event; or, unwatched, when the turn began
 }
 
 const (
@@ -35,8 +39,12 @@ func (t *TokenEvents) Chunk(c llm.Chunk) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now, interval := time.Now(), tokenInterval
+	if t.Unwatched {
+		interval, t.last = unwatchedFor+tokenInterval, cmp.Or(t.last, now)
+	}
 	t.text = append(t.text, c.Text...)
-	if now := time.Now(); len(t.text) > maxTokenText || len(t.text) > 0 && now.Sub(t.last) >= tokenInterval {
+	if len(t.text) > maxTokenText || len(t.text) > 0 && now.Sub(t.last) >= interval {
 		t.last = now
 		t.flush()
 	}
@@ -49,6 +57,9 @@ func (t *TokenEvents) TurnEnd(final bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.Unwatched {
+		t.text, t.last = nil, time.Time{}
+	}
 	t.flush()
 }
 

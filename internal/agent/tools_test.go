@@ -205,3 +205,19 @@ func TestTokenEvents(t *testing.T) {
 		assert.Equal(t, []string{"a", "bcd", "e"}, told.texts)
 	})
 }
+
+// TestUnwatchedTokens: of a turn that nobody is known to read, one event a second is sent, and none of a short one.
+func TestUnwatchedTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := &events{}
+		tokens := &TokenEvents{To: told, Unwatched: true}
+		for range 30 {
+			tokens.Chunk(llm.Chunk{Text: "a"})
+			time.Sleep(100 * time.Millisecond)
+		}
+		tokens.TurnEnd(false)
+		tokens.Chunk(llm.Chunk{Text: "short"})
+		tokens.TurnEnd(true)
+		assert.Equal(t, []string{strings.Repeat("a", 12), strings.Repeat("a", 11)}, told.texts)
+	})
+}

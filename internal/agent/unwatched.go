@@ -13,8 +13,8 @@ import (
 const unwatchedFor = time.Second
 
 // Unwatched is a parent that gets no events until unwatchedFor has passed. Later a person may look at a line on the
-// terminal, or somebody may have subscribed at the control socket: then the parent gets what the agent does now, the
-// calls that run, and all events that follow. The text of the model is never sent.
+// terminal, or somebody may have connected to the control socket: then the parent gets what the agent does now, the
+// calls that run, and all events that follow. See [TokenEvents] for the text of the model.
 type Unwatched struct {
 	supervisor.Parent
 	mu    sync.Mutex

@@ -96,6 +96,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		a.Screen = &agent.TokenEvents{To: p}
 	} else {
 		p = agent.NewUnwatched(p)
+		a.Screen = &agent.TokenEvents{To: p, Unwatched: true}
 	}
 	res := staffing.Run(ctx, setup.Seats, a, p, job)
 	res.Warnings = append(res.Warnings, transcript.Warnings...)

@@ -3,12 +3,11 @@ package app
 import (
 	"os"
 	"path/filepath"
-	"slices"
 
 	"qq/internal/agent"
+	"qq/internal/app/bounds"
 	"qq/internal/app/scratch"
 	"qq/internal/box"
-	"qq/internal/config"
 	"qq/internal/sandbox"
 	"qq/pkg/childproc"
 	"qq/pkg/proc"
@@ -37,7 +36,7 @@ func (w *wiring) box(a agent.Agent, dir, id string) *box.Box {
 	cfg := box.Config{
 		Host: w.host, Exe: w.exe, Dir: dir, Rules: a.CommandRules(dir),
 		Confined: sandbox.Probe().Enforced(), Mounts: true,
-		Namespace: true, Writable: w.cfg.Settings.Writable, Limits: commandLimits(w.cfg.Settings),
+		Namespace: true, Writable: w.cfg.Settings.Writable, Limits: bounds.Commands(w.cfg.Settings),
 		Hidden: []string{w.cfg.Settings.Home}, Servers: box.Servers(w.cfg.Environ.Get, os.Getuid()),
 	}
 	if boxed := a.Setup.Bounds[a.Setup.Joined:]; len(boxed) > 0 {
@@ -51,21 +50,4 @@ func (w *wiring) box(a agent.Agent, dir, id string) *box.Box {
 	}
 	w.apart.Box(&cfg, id)
 	return box.New(cfg)
-}
-
-// commandLimits returns the limits of commands from the settings.
-func commandLimits(set config.Config) box.Limits {
-	return box.Limits{
-		Memory: int64(set.CommandMemory) << 20, Processes: set.CommandProcesses,
-		FileSize: int64(set.CommandFileSize) << 20,
-	}
-}
-
-// writableFolders returns the folders of QQ_WRITABLE. It also names sockets and files that programs obey, see package
-// box.
-func writableFolders(set config.Config) []string {
-	return slices.DeleteFunc(slices.Clone(set.Writable), func(path string) bool {
-		info, err := os.Stat(path)
-		return err != nil || !info.IsDir()
-	})
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"qq/internal/agent"
+	"qq/internal/app/bounds"
 	"qq/internal/app/staffing"
 	"qq/internal/config/trust"
 	"qq/internal/models"
@@ -65,6 +66,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
+	w.Live().Use(job.ExecutionID, m.String())
 	s, err := w.setup(def, m, job, job.ExecutionID)
 	if err != nil {
 		return childproc.Start{}, err
@@ -131,7 +133,7 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 		Policy: w.cfg.Policy, ReadOnly: w.cfg.ReadOnly || job.ReadOnly || def.Gathers(),
 		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
 		Repairs: w.cfg.Repairs, Checked: job.HasGivenCheck(),
-		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
+		Writable: bounds.Writable(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
 	}
 	w.apart.Change(&s, job.ExecutionID)
 	if w.cfg.Strict {

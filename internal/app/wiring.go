@@ -89,25 +89,27 @@ type wiringConfig struct {
 type wiring struct {
 	*supervisor.Supervisor
 	*staffing.Desk
-	cfg      wiringConfig
-	gates    *gates.Gates
-	several  atomic.Bool // more than one agent uses the gate
-	record   *record.Record
-	models   *models.Resolver
-	keys     *keyring.Ring
-	guides   guides.Teller
-	stream   *event.Stream
-	socket   *control.Server // nil if the run has none
-	log      *record.ChildLog
-	launcher *childproc.Launcher
-	scratch  *scratch.Folder
-	apart    *apart.Trees // copies of the tree; nil if no task gets one
-	strict   strict.Tasks
-	host     *proc.Host             // starts every process
-	exe      string                 // path of this program
-	astGrep  func() string          // path of ast-grep; empty if it is not installed
-	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
-	children remote.Children        // which ask for their commands to be started
+	cfg       wiringConfig
+	gates     *gates.Gates
+	several   atomic.Bool // more than one agent uses the gate
+	record    *record.Record
+	models    *models.Resolver
+	keys      *keyring.Ring
+	guides    guides.Teller
+	stream    *event.Stream
+	socket    *control.Server // nil if the run has none
+	questions *approval.Queue // that wait for a person
+	log       *record.ChildLog
+	launcher  *childproc.Launcher
+	scratch   *scratch.Folder
+	apart     *apart.Trees // copies of the tree; nil if no task gets one
+	strict    strict.Tasks
+	host      *proc.Host             // starts every process
+	exe       string                 // path of this program
+	astGrep   func() string          // path of ast-grep; empty if it is not installed
+	session   atomic.Pointer[string] // id of the transcript of the root's own agent
+	warning   atomic.Pointer[string] // that the run has no control socket; nil means none
+	children  remote.Children        // which ask for their commands to be started
 
 	*scope.Paths // real ones, of what tasks touch
 
@@ -159,6 +161,9 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		Keep:      string(w.outputs()),
 		MaxOutput: set.MaxOutput, Grace: stopGrace, HandBack: handBack,
 	})
+	w.questions = approval.NewQueue(approval.QueueConfig{
+		Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
+		Events: w.stream})
 	s := supervisor.Config{
 		Limits: bounds.Of(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,
@@ -166,10 +171,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		Launcher: launcher.New(w.apart.Launcher(staffing.Telling{Stager: w.launcher, Desk: w.Desk})),
 		Plan:     access.Mode(set.Plan), Paths: w.Paths, Copies: w.apart != nil, Denied: cfg.Policy.Denied(),
 		Notes: notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
-		Approve: approval.NewQueue(approval.QueueConfig{
-			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
-			Events: w.stream,
-		}),
+		Approve: w.questions,
 	}
 	if cfg.Ledger != nil {
 		s.Record = w.record
@@ -202,9 +204,6 @@ func (w *wiring) Batch(ctx context.Context, b supervisor.Batch) error {
 	b.Spill, b.Past, b.Tasks = spill, w.record, w.record.Tasks(ctx, b.Tasks)
 	b.Results = recorded{b.Results, w.record}
 	w.several.Store(true)
-	if w.socket != nil {
-		w.socket.Batch(b.ID)
-	}
 	return errors.Join(w.Supervisor.Batch(ctx, w.apart.Batch(b)), w.record.Close())
 }
 

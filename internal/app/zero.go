@@ -38,6 +38,7 @@ type zeroRun struct {
 
 // Run runs the root's own agent on t, in this process.
 func (w *wiring) Run(ctx context.Context, r zeroRun, t task.Task) (task.Result, error) {
+	w.session.Store(&r.Session)
 	t.Agent, t.ReadOnly = r.Agent.Name, t.ReadOnly || w.cfg.ReadOnly
 	res, err := w.Supervisor.Run(ctx, t, r.Session, here{w, r})
 	res.Model = cmp.Or(res.Model, r.Model.String())
@@ -70,6 +71,7 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	if err != nil {
 		return job.Fail(err)
 	}
+	h.w.Live().Use(job.ExecutionID, h.r.Model.String())
 	p = noted{p, h.w}
 	if h.r.Plan == nil {
 		return staffing.Run(ctx, seats, a, p, job)

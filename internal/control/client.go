@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"qq/internal/approval"
 	"qq/pkg/event"
 )
 
@@ -74,15 +75,47 @@ func (c *Client) Root() Root { return c.root }
 func (c *Client) Close() { c.conn.Close() }
 
 // Snapshot returns the jobs of the root.
-func (c *Client) Snapshot() (Snapshot, error) { return c.ask(Request{Type: TypeSnapshot}) }
+func (c *Client) Snapshot() (Snapshot, error) { return c.show(Request{Type: TypeSnapshot}) }
 
 // Subscribe returns the jobs of the root. From then on, [Client.Next] returns its events.
-func (c *Client) Subscribe() (Snapshot, error) { return c.ask(Request{Type: TypeSubscribe}) }
+func (c *Client) Subscribe(s Subscribe) (Snapshot, error) {
+	return c.show(Request{Type: TypeSubscribe, Subscribe: &s})
+}
+
+// Log returns a part of the transcript of a job: see [Log].
+func (c *Client) Log(executionID string, from int64) (Entries, error) {
+	f, err := c.ask(Request{Type: TypeLog, Log: &Log{executionID, from}})
+	if err != nil || f.Log == nil {
+		return Entries{Next: from}, err
+	}
+	return *f.Log, nil
+}
+
+// Answer answers a question. The error is a [Fault] with [CodeAnswered] if that comes too late.
+func (c *Client) Answer(questionID string, a approval.Answer) error {
+	return c.steer(Request{Type: TypeAnswer, Answer: &Answer{questionID, a}})
+}
+
+// Message gives the agent of a job a text, which it reads before its next request to the model.
+func (c *Client) Message(executionID, text string) error {
+	return c.steer(Request{Type: TypeMessage, Message: &Message{executionID, text}})
+}
+
+// Jobs changes how many jobs may be at work at once.
+func (c *Client) Jobs(most int) error { return c.steer(Request{Type: TypeJobs, Jobs: &Jobs{most}}) }
+
+// Pause says whether further jobs may start.
+func (c *Client) Pause(paused bool) error {
+	if paused {
+		return c.steer(Request{Type: TypePause})
+	}
+	return c.steer(Request{Type: TypeResume})
+}
 
 // Cancel ends the job with that execution id and all that it has started, or the whole run: see
 // [Cancel]. It does not wait for the end. A root that ends at once has done as it was told.
 func (c *Client) Cancel(id string) error {
-	_, err := c.ask(Request{Type: TypeCancel, Cancel: &Cancel{ExecutionID: id}})
+	err := c.steer(Request{Type: TypeCancel, Cancel: &Cancel{ExecutionID: id}})
 	if errors.Is(err, ErrNoRoot) {
 		return nil
 	}
@@ -112,31 +145,43 @@ func (c *Client) Next() (event.Event, error) {
 	}
 }
 
-// ask sends a request and waits for the reply. It returns the snapshot of the reply, if it has one.
-func (c *Client) ask(r Request) (Snapshot, error) {
+// show asks for a snapshot.
+func (c *Client) show(r Request) (Snapshot, error) {
+	f, err := c.ask(r)
+	if err != nil || f.Snapshot == nil {
+		return Snapshot{}, err
+	}
+	return *f.Snapshot, nil
+}
+
+// steer asks for something that has no reply but that it is done.
+func (c *Client) steer(r Request) error {
+	_, err := c.ask(r)
+	return err
+}
+
+// ask sends a request and waits for the reply.
+func (c *Client) ask(r Request) (Frame, error) {
 	c.last++
 	r.V, r.ID = Version, fmt.Sprint(c.last)
 	line, err := encode(r)
 	if err != nil {
-		return Snapshot{}, err
+		return Frame{}, err
 	}
 	deadline := time.Now().Add(replyTime)
 	_ = c.conn.SetWriteDeadline(deadline) // a write error follows
 	if _, err := c.conn.Write(line); err != nil {
-		return Snapshot{}, broken(err)
+		return Frame{}, broken(err)
 	}
 	for {
 		f, err := c.next(deadline)
 		switch {
 		case err != nil:
-			return Snapshot{}, err
+			return Frame{}, err
 		case f.Type == TypeEvent:
 			c.early = append(c.early, *f.Event)
-		case f.ID != r.ID: // of a later version
-		case f.Snapshot != nil:
-			return *f.Snapshot, nil
-		case f.Type == TypeDone:
-			return Snapshot{}, nil
+		case f.ID == r.ID: // else of a later version
+			return f, nil
 		}
 	}
 }

@@ -17,8 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"qq/internal/approval"
+	"qq/internal/control/board"
 	"qq/pkg/event"
 	"qq/pkg/supervisor/jobs"
+	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
 
@@ -36,11 +39,21 @@ type forest struct {
 	dir    string
 	stream event.Stream
 
+	live      jobs.Table
+	slots     *limits.Slots
+	questions *approval.Queue
+
 	mu        sync.Mutex
 	jobs      []jobs.Job
 	cancelled []string
 	warnings  []string
 }
+
+func (f *forest) Live() *jobs.Table    { return &f.live }
+func (f *forest) Slots() *limits.Slots { return f.slots }
+func (f *forest) Resize(int)           {}
+func (f *forest) Used() task.Usage     { return task.Usage{InputTokens: 7} }
+func (f *forest) Log(id string) string { return filepath.Join(f.dir, id+".jsonl") }
 
 func (f *forest) Path() (string, error) { return f.dir, nil }
 
@@ -68,8 +81,14 @@ func (f *forest) Warn(warning string) {
 // own is the root of each forest.
 var own = Root{ExecutionID: "root", PID: os.Getpid(), Command: "run"}
 
+func newForest(dir string) *forest {
+	f := &forest{dir: dir, slots: limits.NewSlots(2)}
+	f.questions = approval.NewQueue(approval.QueueConfig{Events: &f.stream})
+	return f
+}
+
 func (f *forest) config() Config {
-	return Config{Root: own, Tree: f, Host: f, Events: &f.stream, Folder: f}
+	return Config{Root: own, Tree: f, Host: f, Events: &f.stream, Folder: f, Approvals: f.questions, Servers: f}
 }
 
 func (f *forest) path() string { return filepath.Join(f.dir, "root"+suffix) }
@@ -82,10 +101,15 @@ func (f *forest) grow(id string) {
 	f.stream.Emit(event.Event{Type: event.SubAgentStart, ExecutionID: id})
 }
 
+// seen is a snapshot of a forest with one job.
+func (f *forest) seen() Snapshot {
+	return Snapshot{Seq: 1, Root: own, Jobs: []board.Job{{Job: f.Jobs()[0]}}, Max: 2, Used: f.Used()}
+}
+
 // serve opens the socket of a forest.
 func serve(t *testing.T, dir string, set ...func(*Server)) (*forest, *Server) {
 	t.Helper()
-	f := &forest{dir: dir}
+	f := newForest(dir)
 	s := newServer(f.config())
 	for _, do := range set {
 		do(s)
@@ -106,7 +130,7 @@ func dial(t *testing.T, f *forest) *Client {
 }
 
 func TestConversation(t *testing.T) {
-	f, server := serve(t, t.TempDir())
+	f, _ := serve(t, t.TempDir())
 	info, err := os.Stat(f.path())
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
@@ -115,11 +139,11 @@ func TestConversation(t *testing.T) {
 	assert.Equal(t, own, c.Root())
 	s, err := c.Snapshot()
 	require.NoError(t, err)
-	assert.Equal(t, Snapshot{Root: own, Jobs: f.Jobs()}, s, "no event had a number yet")
+	assert.Equal(t, f.seen(), s)
 
 	require.NoError(t, c.Cancel("a"))
 	require.NoError(t, c.Cancel("root"))
-	server.Batch("batch")
+	f.stream.Emit(event.Event{Type: event.BatchStart, BatchID: "batch"})
 	require.NoError(t, c.Cancel("batch"))
 	err = c.Cancel("unknown")
 	var fault *Fault
@@ -127,25 +151,25 @@ func TestConversation(t *testing.T) {
 	assert.Equal(t, CodeUnknownJob, fault.Code)
 	assert.Equal(t, []string{"a", "all", "all", "unknown"}, f.cancelled)
 
-	s, err = c.Subscribe()
+	s, err = c.Subscribe(Subscribe{})
 	require.NoError(t, err)
 	assert.Len(t, s.Jobs, 1)
 	assert.Equal(t, "batch", s.Root.BatchID)
 	f.grow("b")
 	require.NoError(t, c.Cancel("b"), "while events come")
-	_, err = c.Subscribe()
+	_, err = c.Subscribe(Subscribe{})
 	require.ErrorAs(t, err, &fault)
 	assert.Equal(t, CodeSubscribed, fault.Code)
 	e, err := c.Next()
 	require.NoError(t, err)
-	assert.Equal(t, []any{int64(1), "b"}, []any{e.Seq, e.ExecutionID})
+	assert.Equal(t, []any{int64(3), "b"}, []any{e.Seq, e.ExecutionID})
 }
 
 // A path that is too long for a socket is none for qq, at both ends.
 func TestLongPath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 40))
 	require.NoError(t, os.MkdirAll(dir, 0o700))
-	f := &forest{dir: dir}
+	f := newForest(dir)
 	s := Start(f.config())
 	defer s.Close()
 	s.opening.Wait()
@@ -172,7 +196,7 @@ func TestNothingIsMissed(t *testing.T) {
 	for range clients {
 		c := dial(t, f)
 		watching.Go(func() {
-			snapshot, err := c.Subscribe()
+			snapshot, err := c.Subscribe(Subscribe{})
 			subscribed.Done()
 			if !assert.NoError(t, err) {
 				return
@@ -204,7 +228,7 @@ func TestNothingIsMissed(t *testing.T) {
 func TestClientThatDoesNotRead(t *testing.T) {
 	f, s := serve(t, t.TempDir())
 	reads := dial(t, f)
-	_, err := reads.Subscribe()
+	_, err := reads.Subscribe(Subscribe{})
 	require.NoError(t, err)
 	got := make(chan int)
 	go func() {
@@ -232,7 +256,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 	free, _ := tell()
 	stuck := dial(t, f)
-	_, err = stuck.Subscribe()
+	_, err = stuck.Subscribe(Subscribe{})
 	require.NoError(t, err)
 	slowed, longest := tell()
 	assert.Less(t, longest, time.Second, "an event waits for no client")
@@ -264,7 +288,7 @@ func waiting(s *Server) (least int) {
 func TestQueueIsBoundedInBytes(t *testing.T) {
 	f, s := serve(t, t.TempDir())
 	c := dial(t, f)
-	_, err := c.Subscribe()
+	_, err := c.Subscribe(Subscribe{})
 	require.NoError(t, err)
 	for range 20 {
 		f.stream.Emit(event.Event{Type: event.Token, Text: strings.Repeat("x", 1<<20)})
@@ -280,7 +304,7 @@ func TestQueueIsBoundedInBytes(t *testing.T) {
 func TestLongEvent(t *testing.T) {
 	f, _ := serve(t, t.TempDir())
 	c := dial(t, f)
-	_, err := c.Subscribe()
+	_, err := c.Subscribe(Subscribe{})
 	require.NoError(t, err)
 	f.stream.Emit(event.Event{Type: event.Token, Text: strings.Repeat("x", MaxReply), Agent: "coder"})
 	e, err := c.Next()
@@ -343,7 +367,19 @@ func TestProtocol(t *testing.T) {
 		{`{"v":1,"type":"snapshot","id":"x","unknown":[1,{}]}`, "x", TypeSnapshot, "", false},
 		{`{"v":1,"type":"snapshot"}`, "", TypeSnapshot, "", false},
 		{`{"v":1,"type":"cancel","id":"x","cancel":{"execution_id":"a","unknown":1}}`, "x", TypeDone, "", false},
-		{`{"v":1,"type":"pause","id":"x"}`, "x", TypeError, CodeUnknownType, false},
+		{`{"v":1,"type":"pause","id":"x"}`, "x", TypeDone, "", false},
+		{`{"v":1,"type":"resume","id":"x"}`, "x", TypeDone, "", false},
+		{`{"v":1,"type":"jobs","id":"x","jobs":{"max":3}}`, "x", TypeDone, "", false},
+		{`{"v":1,"type":"jobs","id":"x","jobs":{"max":0}}`, "x", TypeError, CodeBadRequest, true},
+		{`{"v":1,"type":"message","id":"x","message":{"execution_id":"a","text":" "}}`, "x", TypeError, CodeBadRequest, true},
+		{`{"v":1,"type":"message","id":"x","message":{"execution_id":"a","text":"b"}}`, "x", TypeError, CodeUnknownJob, false},
+		{`{"v":1,"type":"answer","id":"x","answer":{"question_id":"a"}}`, "x", TypeError, CodeBadRequest, true},
+		{`{"v":1,"type":"answer","id":"x","answer":{"question_id":"a","answer":"yes"}}`, "x", TypeError, CodeBadRequest, true},
+		{`{"v":1,"type":"answer","id":"x","answer":{"question_id":"a","answer":"once"}}`, "x", TypeError, CodeAnswered, false},
+		{`{"v":1,"type":"log","id":"x","log":{"execution_id":"a","from":-1}}`, "x", TypeError, CodeBadRequest, true},
+		{`{"v":1,"type":"log","id":"x","log":{"execution_id":"a"}}`, "x", TypeLog, "", false},
+		{`{"v":1,"type":"subscribe","id":"x","subscribe":{"from":99}}`, "x", TypeError, CodeGone, false},
+		{`{"v":1,"type":"dance","id":"x"}`, "x", TypeError, CodeUnknownType, false},
 		{`{"v":1,"type":"hello","id":"x"}`, "x", TypeError, CodeUnknownType, false},
 		{`{"v":1,"id":"x"}`, "x", TypeError, CodeUnknownType, false},
 		{`{"v":2,"type":"snapshot","id":"x"}`, "x", TypeError, CodeVersion, false},
@@ -456,7 +492,7 @@ func TestManySubscribers(t *testing.T) {
 	assert.Equal(t, TypeEvent, watchers[0].hear(t).Type)
 	watchers[0].Close()
 	require.Eventually(t, func() bool {
-		_, err := dial(t, f).Subscribe()
+		_, err := dial(t, f).Subscribe(Subscribe{})
 		return err == nil
 	}, soon, 5*time.Millisecond, "one ended, so there is room")
 }
@@ -499,14 +535,14 @@ func TestNoRoot(t *testing.T) {
 	_, err = Dial(f.path() + "x")
 	require.ErrorIs(t, err, ErrNoRoot)
 
-	again := &forest{dir: f.dir} // the name is taken
+	again := newForest(f.dir) // the name is taken
 	s = Start(again.config())
 	s.opening.Wait()
 	s.Close()
 	require.Len(t, again.warnings, 1)
 	assert.Contains(t, again.warnings[0], "tasks: open the control socket "+f.path()+": ")
 	assert.Contains(t, again.warnings[0], " (hint: QQ_HOME names")
-	missing := &forest{dir: filepath.Join(f.dir, "missing")}
+	missing := newForest(filepath.Join(f.dir, "missing"))
 	s = Start(missing.config())
 	s.opening.Wait()
 	s.Close()
@@ -515,7 +551,7 @@ func TestNoRoot(t *testing.T) {
 
 // A run that ends before the socket is due opens none.
 func TestShortRun(t *testing.T) {
-	f := &forest{dir: t.TempDir()}
+	f := newForest(t.TempDir())
 	cfg := f.config()
 	cfg.After = time.Hour
 	Start(cfg).Close()
@@ -544,7 +580,7 @@ func TestLook(t *testing.T) {
 	dir("4-d/agent.tmp/x.sock")
 	found := Look(home)
 	require.Len(t, found, 3)
-	assert.Equal(t, Standing{ID: "root", Path: f.path(), Snapshot: Snapshot{Root: own, Jobs: f.Jobs()}}, found[0])
+	assert.Equal(t, Standing{ID: "root", Path: f.path(), Snapshot: f.seen()}, found[0])
 	assert.Equal(t, []any{"stopped", ErrSilent}, []any{found[1].ID, found[1].Err})
 	assert.Equal(t, []any{"gone", ErrNoRoot}, []any{found[2].ID, found[2].Err})
 }
@@ -553,7 +589,7 @@ func TestLook(t *testing.T) {
 func TestCloseIsQuick(t *testing.T) {
 	f, s := serve(t, t.TempDir())
 	c := dial(t, f)
-	_, err := c.Subscribe()
+	_, err := c.Subscribe(Subscribe{})
 	require.NoError(t, err)
 	for range 8 {
 		f.stream.Emit(event.Event{Type: event.Token, Text: strings.Repeat("x", 1<<20)})
@@ -588,7 +624,7 @@ func FuzzParse(f *testing.F) {
 func FuzzReceive(f *testing.F) {
 	for _, frame := range []Frame{
 		{Type: TypeHello, Hello: &Root{ExecutionID: "a"}}, {Type: TypeEnd}, {Type: TypeEvent, Event: &event.Event{}},
-		{Type: TypeSnapshot, Snapshot: &Snapshot{Jobs: []jobs.Job{{}}}},
+		{Type: TypeSnapshot, Snapshot: &Snapshot{Jobs: []board.Job{{}}}}, {Type: TypeLog, Log: &Entries{}},
 		{Type: TypeError, Error: &Fault{Code: CodeBusy}},
 	} {
 		f.Add(frame.line())

@@ -26,6 +26,7 @@ type peer struct {
 	// These are guarded by the mutex of the server.
 	events     chan []byte
 	subscribed bool
+	light      bool      // without the text of models
 	asked      time.Time // when the last request came; zero before the first one
 }
 
@@ -64,13 +65,15 @@ func (p *peer) push(line []byte) {
 		default:
 		}
 	}
-	p.subscribed = false
+	p.subscribed, p.server.kept.left = false, time.Now()
 	p.leave()
 }
 
 // read answers the requests of the client until it sends no more.
 func (p *peer) read() {
 	defer close(p.replies)
+	leave := func() {} // it may answer no questions
+	defer func() { leave() }()
 	r, quiet := bufio.NewReader(p.conn), time.Now().Add(p.server.quiet)
 	for {
 		_ = p.conn.SetReadDeadline(quiet) // a read error follows
@@ -88,7 +91,9 @@ func (p *peer) read() {
 			f, events, fault = p.answer(req)
 		}
 		if events != nil {
-			quiet = time.Time{} // no deadline
+			if quiet = (time.Time{}); req.Subscribe != nil && req.Subscribe.Answers { // no deadline
+				leave = p.server.cfg.Approvals.Attend()
+			}
 		}
 		if fault != nil {
 			f = Frame{Type: TypeError, Error: fault}
@@ -124,26 +129,6 @@ func (p *peer) reply(f Frame, events chan []byte) bool {
 	case <-p.gone:
 		return false
 	}
-}
-
-// answer does what a request asks for. For a subscription, it also returns the queue of the events.
-func (p *peer) answer(r Request) (Frame, chan []byte, *Fault) {
-	s := p.server
-	switch r.Type {
-	case TypeSnapshot:
-		return Frame{Type: TypeSnapshot, Snapshot: s.snapshot(s.last())}, nil, nil
-	case TypeSubscribe:
-		seq, events, fault := s.subscribe(p)
-		if fault != nil {
-			return Frame{}, nil, fault
-		}
-		return Frame{Type: TypeSnapshot, Snapshot: s.snapshot(seq)}, events, nil
-	}
-	if id := r.Cancel.ExecutionID; !s.cancel(id) {
-		problem := fmt.Sprintf("no job %.64q queues or runs here", id)
-		return Frame{}, nil, &Fault{CodeUnknownJob, problem, "snapshot lists them"}
-	}
-	return Frame{Type: TypeDone}, nil, nil
 }
 
 // write sends replies and events to the client until all is answered, the client is gone or the

@@ -22,7 +22,7 @@ const playVar = "CONTROL_TEST_PLAY"
 // play does what playVar says, and reports whether it says something.
 func play() bool {
 	what, dir, _ := strings.Cut(os.Getenv(playVar), "|")
-	f := &forest{dir: dir}
+	f := newForest(dir)
 	switch what {
 	case "":
 		return false

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"qq/internal/approval"
+	"qq/internal/control/board"
 	"qq/pkg/event"
-	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // Version is the version of the protocol. New types of frames and new fields do not change it.
@@ -38,13 +41,19 @@ const (
 // frames of a type that it does not know; a root answers them with an error.
 type Type string
 
-// The types of frames. A client sends snapshot, subscribe and cancel. A root sends hello first, and
-// then for each request one reply: snapshot, done or error. After a subscription it sends event, and
-// end as the last one.
+// The types of frames. A client sends snapshot to resume. A root sends hello first, and then for each
+// request one reply: snapshot, log, done or error. After a subscription it sends event, and end as the
+// last one.
 const (
 	TypeSnapshot  Type = "snapshot"
 	TypeSubscribe Type = "subscribe"
+	TypeLog       Type = "log" // also the reply
 	TypeCancel    Type = "cancel"
+	TypeAnswer    Type = "answer"
+	TypeMessage   Type = "message"
+	TypeJobs      Type = "jobs"
+	TypePause     Type = "pause"
+	TypeResume    Type = "resume"
 	TypeHello     Type = "hello"
 	TypeDone      Type = "done"
 	TypeError     Type = "error"
@@ -53,18 +62,69 @@ const (
 )
 
 // Request is one line from a client: a JSON object with its type and, under the name of the type,
-// its content. Snapshot and subscribe have no content.
+// its content. Snapshot, pause and resume have no content, and subscribe may have none. Pause says that no
+// further job starts until resume.
 type Request struct {
-	V      int     `json:"v"`            // [Version]
-	Type   Type    `json:"type"`         // what the client wants
-	ID     string  `json:"id,omitempty"` // chosen by the client; the reply has the same
-	Cancel *Cancel `json:"cancel,omitempty"`
+	V         int        `json:"v"`            // [Version]
+	Type      Type       `json:"type"`         // what the client wants
+	ID        string     `json:"id,omitempty"` // chosen by the client; the reply has the same
+	Subscribe *Subscribe `json:"subscribe,omitempty"`
+	Log       *Log       `json:"log,omitempty"`
+	Cancel    *Cancel    `json:"cancel,omitempty"`
+	Answer    *Answer    `json:"answer,omitempty"`
+	Message   *Message   `json:"message,omitempty"`
+	Jobs      *Jobs      `json:"jobs,omitempty"`
+}
+
+// Subscribe asks for events.
+type Subscribe struct {
+	// From is the number of the last event that the client knows; 0 means that it knows none. A client that comes again
+	// misses nothing, unless it comes too late ([CodeGone]).
+	From int64 `json:"from,omitempty"`
+	// Light leaves out the events that cost something to make: the text of models, and what a short job does.
+	Light bool `json:"light,omitempty"`
+	// Answers says that the client may answer questions. Those wait for it that nobody at the terminal can answer.
+	Answers bool `json:"answers,omitempty"`
+}
+
+// Log asks for the transcript of a job, which may have ended, and for the text that its model writes now.
+type Log struct {
+	ExecutionID string `json:"execution_id"`   // the whole id
+	From        int64  `json:"from,omitempty"` // [Entries.Next] of the reply before; 0 is the beginning
+}
+
+// Entries is the reply to log.
+type Entries struct {
+	// Entries are lines of the transcript, see package session. The first line of a transcript is its header.
+	Entries []json.RawMessage `json:"entries"`
+	Next    int64             `json:"next"`           // where the next ones begin
+	More    bool              `json:"more,omitempty"` // there are more now
+	// Text is what the model has written of its turn, at most its last 64 KiB. A child that started while nobody had a
+	// subscription reports it once a second.
+	Text string `json:"text,omitempty"`
 }
 
 // Cancel ends a job with all that it has started. The id of the root, or that of its batch, ends the
 // whole run. The reply does not wait for the end.
 type Cancel struct {
 	ExecutionID string `json:"execution_id"` // the whole id
+}
+
+// Answer answers an open question of [Snapshot.Questions]. The first answer counts, whoever gives it.
+type Answer struct {
+	QuestionID string          `json:"question_id"`
+	Answer     approval.Answer `json:"answer"` // once, session, folder or no
+}
+
+// Message is a text for the agent of a job. The agent reads it before its next request to the model.
+type Message struct {
+	ExecutionID string `json:"execution_id"` // the whole id
+	Text        string `json:"text"`
+}
+
+// Jobs changes how many jobs may be at work at once. Those that are at work go on.
+type Jobs struct {
+	Max int `json:"max"` // at least 1
 }
 
 // Frame is one line from a root: a JSON object with its type and, under the name of the type, its
@@ -75,6 +135,7 @@ type Frame struct {
 	ID       string       `json:"id,omitempty"`
 	Hello    *Root        `json:"hello,omitempty"`
 	Snapshot *Snapshot    `json:"snapshot,omitempty"`
+	Log      *Entries     `json:"log,omitempty"`
 	Error    *Fault       `json:"error,omitempty"`
 	Event    *event.Event `json:"event,omitempty"`
 }
@@ -92,9 +153,32 @@ type Root struct {
 
 // Snapshot is the reply to snapshot and to subscribe. It holds whatever events up to Seq have told.
 type Snapshot struct {
-	Seq  int64      `json:"seq"` // number of the last event; 0 if there was none
-	Root Root       `json:"root"`
-	Jobs []jobs.Job `json:"jobs"` // those that have not ended; parents come first
+	Seq       int64         `json:"seq"` // number of the last event; 0 if there was none
+	Root      Root          `json:"root"`
+	Jobs      []board.Job   `json:"jobs"`                // those that have not ended; parents come first
+	Ended     []board.Ended `json:"ended,omitempty"`     // those that ended last, the oldest first
+	Batch     *board.Batch  `json:"batch,omitempty"`     // of qq batch
+	Questions []Question    `json:"questions,omitempty"` // that wait for a person, the oldest first
+	Max       int           `json:"max"`                 // how many jobs may be at work at once
+	AtWork    int           `json:"at_work"`             // how many of those slots are in use
+	Paused    bool          `json:"paused,omitempty"`    // no further job starts
+	Used      task.Usage    `json:"used"`                // by all jobs so far, also those that have ended
+}
+
+// Question is a call that waits for the approval of a person.
+type Question struct {
+	QuestionID  string      `json:"question_id"`
+	ExecutionID string      `json:"execution_id"` // of the job that asks; empty for the root's own agent
+	Chain       []string    `json:"chain"`        // agents from the top of the tree to the one that asks
+	Depth       int         `json:"depth"`
+	Task        string      `json:"task"`             // what that agent was asked to do
+	Number      int         `json:"number,omitempty"` // of the task of the batch that it works for, from 1
+	Input       string      `json:"input,omitempty"`  // of that task: its file, or else its text
+	Folder      string      `json:"folder,omitempty"` // in which the call would run
+	Intent      tool.Intent `json:"intent"`           // what the call would do, with a preview
+	Tasks       []string    `json:"tasks,omitempty"`  // a line for each task that the call hands on
+	// Lasting is the rule that the answer folder would make; empty if that answer is not offered.
+	Lasting string `json:"lasting,omitempty"`
 }
 
 // Code says for programs why a request failed.
@@ -109,6 +193,9 @@ const (
 	CodeUnknownType Code = "unknown_type" // the root does not know the type, or not for clients
 	CodeUnknownJob  Code = "unknown_job"  // no job with that id queues or runs
 	CodeSubscribed  Code = "subscribed"   // the client has a subscription already
+	CodeGone        Code = "gone"         // the events after that number are not kept any more
+	CodeAnswered    Code = "answered"     // the question was answered, or nobody asks any more
+	CodeRefused     Code = "refused"      // the job cannot take that message
 	CodeBusy        Code = "busy"         // the root has too many clients, or too many with a subscription
 	CodeForbidden   Code = "forbidden"    // the client may not use the socket
 )
@@ -169,17 +256,43 @@ func parse(line []byte) (Request, *Fault) {
 	if r.V != Version {
 		return bad(CodeVersion, "use the qq of that root", "this root speaks version %d, not %d", Version, r.V)
 	}
-	switch r.Type {
-	case TypeSnapshot, TypeSubscribe:
-	case TypeCancel:
-		if r.Cancel == nil || r.Cancel.ExecutionID == "" {
-			const hint = `for example: {"v":1,"type":"cancel","id":"1","cancel":{"execution_id":"…"}}`
-			return bad(CodeBadRequest, hint, "cancel names no execution_id")
-		}
-	default:
-		return bad(CodeUnknownType, "this root knows snapshot, subscribe and cancel", "unknown type %.40q", r.Type)
+	example, known := missing(r)
+	switch {
+	case !known:
+		return bad(CodeUnknownType, "docs/control.md lists the types of requests", "unknown type %.40q", r.Type)
+	case example != "":
+		hint := fmt.Sprintf(`for example: {"v":1,"type":%q,"id":"1",%q:%s}`, r.Type, r.Type, example)
+		return bad(CodeBadRequest, hint, "%s comes without its content", r.Type)
 	}
 	return r, nil
+}
+
+// missing returns an example of the content of r if that is missing or incomplete, else "". false means that the type
+// is unknown.
+func missing(r Request) (example string, known bool) {
+	whole := true
+	switch r.Type {
+	case TypeSnapshot, TypeSubscribe, TypePause, TypeResume:
+	case TypeCancel:
+		example, whole = `{"execution_id":"…"}`, r.Cancel != nil && r.Cancel.ExecutionID != ""
+	case TypeLog:
+		whole = r.Log != nil && r.Log.ExecutionID != "" && r.Log.From >= 0
+		example = `{"execution_id":"…","from":0}`
+	case TypeAnswer:
+		whole = r.Answer != nil && r.Answer.QuestionID != "" && r.Answer.Answer != ""
+		example = `{"question_id":"…","answer":"once"} (or session, folder, no)`
+	case TypeMessage:
+		whole = r.Message != nil && r.Message.ExecutionID != "" && strings.TrimSpace(r.Message.Text) != ""
+		example = `{"execution_id":"…","text":"…"}`
+	case TypeJobs:
+		example, whole = `{"max":4}`, r.Jobs != nil && r.Jobs.Max >= 1
+	default:
+		return "", false
+	}
+	if whole {
+		return "", true
+	}
+	return example, true
 }
 
 // encode returns v, a [Request] or a [Frame], as one line.
@@ -222,7 +335,7 @@ func receive(r *bufio.Reader) (Frame, error) {
 	}
 	whole := map[Type]bool{
 		TypeHello: f.Hello != nil, TypeSnapshot: f.Snapshot != nil,
-		TypeError: f.Error != nil, TypeEvent: f.Event != nil,
+		TypeError: f.Error != nil, TypeEvent: f.Event != nil, TypeLog: f.Log != nil,
 	}
 	if ok, known := whole[f.Type]; known && !ok || f.V != Version {
 		return f, fmt.Errorf("read a frame: %q of version %d is not as it should be", f.Type, f.V)

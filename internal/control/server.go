@@ -7,12 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"qq/internal/approval"
+	"qq/internal/control/board"
 	"qq/pkg/event"
 	"qq/pkg/supervisor/jobs"
+	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // Tree is the tree of jobs that a socket shows and steers; *supervisor.Supervisor implements it.
@@ -22,6 +25,26 @@ type Tree interface {
 	// Cancel ends the job with that id and all that it has started. It does not wait for the end. It
 	// returns false if there is no such job.
 	Cancel(id string) bool
+	// Live is the table of those jobs, and Slots are the slots that they take.
+	Live() *jobs.Table
+	Slots() *limits.Slots
+	// Used returns what all requests to models have used so far.
+	Used() task.Usage
+	// Log returns the path of the transcript of a job, which may have ended. It is empty if the job keeps none.
+	Log(id string) string
+}
+
+// Approvals are the questions that wait for a person; *approval.Queue implements it.
+type Approvals interface {
+	Open() []tool.Question
+	Answer(id string, a approval.Answer, by string) error
+	Attend() (leave func())
+}
+
+// Servers limits the requests to model servers; *gates.Gates implements it.
+type Servers interface {
+	// Resize changes how many requests may be under way at once at each server.
+	Resize(n int)
 }
 
 // Host is the process of the root.
@@ -40,12 +63,14 @@ type Folder interface {
 
 // Config is what a Server needs. Nothing in it has a default.
 type Config struct {
-	Root   Root // without a batch: see [Server.Batch]
-	Tree   Tree
-	Host   Host
-	Events *event.Stream
-	Folder Folder
-	After  time.Duration // how long after Start the socket opens
+	Root      Root // without a batch: its events tell
+	Tree      Tree
+	Approvals Approvals
+	Servers   Servers
+	Host      Host
+	Events    *event.Stream
+	Folder    Folder
+	After     time.Duration // how long after Start the socket opens
 }
 
 // Server is the socket of one root.
@@ -54,8 +79,7 @@ type Server struct {
 	quiet   time.Duration // see [QuietTime]
 	timer   *time.Timer
 	opening sync.WaitGroup
-	batch   atomic.Pointer[string] // id of the batch that the root runs
-	joined  sync.Once              // to the stream of events
+	board   *board.Board
 	closing chan struct{}
 	working sync.WaitGroup // goroutines of the socket and of its clients
 
@@ -64,6 +88,7 @@ type Server struct {
 	listener *net.UnixListener // nil before the socket is open
 	peers    map[*peer]struct{}
 	seq      int64 // number of the last event
+	kept     backlog
 }
 
 const (
@@ -85,7 +110,10 @@ func Start(cfg Config) *Server {
 }
 
 func newServer(cfg Config) *Server {
-	return &Server{cfg: cfg, quiet: QuietTime, closing: make(chan struct{}), peers: map[*peer]struct{}{}}
+	s := &Server{cfg: cfg, quiet: QuietTime, board: board.New()}
+	s.closing, s.peers = make(chan struct{}), map[*peer]struct{}{}
+	cfg.Events.Glance(s)
+	return s
 }
 
 func (s *Server) start() {
@@ -102,14 +130,11 @@ func (s *Server) start() {
 	})
 }
 
-// Batch says that the root now runs the batch with that id.
-func (s *Server) Batch(id string) { s.batch.Store(&id) }
-
 // root says which root it is.
 func (s *Server) root() Root {
 	of := s.cfg.Root
-	if id := s.batch.Load(); id != nil {
-		of.BatchID = *id
+	if batch := s.board.Batch(); batch != nil {
+		of.BatchID = batch.ID
 	}
 	return of
 }
@@ -231,53 +256,85 @@ func (s *Server) idlest() (found *peer) {
 
 // Handle implements event.Sink: it queues the event for each subscriber.
 func (s *Server) Handle(e event.Event) {
+	s.board.Handle(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seq = e.Seq
-	var line []byte
-	for p := range s.peers {
-		if !p.subscribed {
-			continue
-		}
-		if line == nil {
-			line = Frame{Type: TypeEvent, Event: &e}.line()
-		}
-		p.push(line)
+	if !s.kept.wanted(s.subscribers() > 0, e.TS) {
+		return
 	}
+	line := Frame{Type: TypeEvent, Event: &e}.line()
+	s.kept.add(kept{e.Seq, e.Type == event.Token, line})
+	for p := range s.peers {
+		if p.subscribed && !(p.light && e.Type == event.Token) {
+			p.push(line)
+		}
+	}
+}
+
+// subscribers returns how many clients have a subscription. The caller holds s.mu.
+func (s *Server) subscribers() (n int) {
+	for p := range s.peers {
+		if p.subscribed {
+			n++
+		}
+	}
+	return n
 }
 
 // subscribe returns the queue of the events for p, and the number of the last event before them. The
 // fault says why p gets no queue.
-func (s *Server) subscribe(p *peer) (seq int64, events chan []byte, fault *Fault) {
-	s.joined.Do(func() {
-		last := s.cfg.Events.Join(s)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.seq = max(s.seq, last)
-	})
+func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte, fault *Fault) {
+	if r == nil {
+		r = &Subscribe{}
+	}
+	if !r.Light {
+		s.cfg.Events.Watch()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.events != nil {
 		return 0, nil, &Fault{CodeSubscribed, "this connection has a subscription", "open another one"}
 	}
-	others := 0
-	for other := range s.peers {
-		if other.subscribed {
-			others++
-		}
-	}
-	if others >= MaxSubscribers {
+	if others := s.subscribers(); others >= MaxSubscribers {
 		problem := fmt.Sprintf("this root has %d subscriptions already", others)
 		return 0, nil, &Fault{CodeBusy, problem, "end one of them"}
 	}
-	p.events, p.subscribed = make(chan []byte, maxEvents), true
-	return s.seq, p.events, nil
+	p.events, p.light = make(chan []byte, maxEvents), r.Light
+	if seq = s.seq; r.From > 0 {
+		missed, ok := s.kept.after(r.From, s.seq)
+		if !ok {
+			p.events = nil
+			return 0, nil, &Fault{CodeGone, fmt.Sprintf("the events after number %d are not kept any more", r.From),
+				"subscribe without a number: the snapshot holds what they told"}
+		}
+		seq = r.From
+		for _, k := range missed {
+			if !(p.light && k.token) {
+				p.push(k.line)
+			}
+		}
+	}
+	p.subscribed = true
+	return seq, p.events, nil
 }
 
 // snapshot returns what the tree looks like now. It holds whatever events up to seq have told,
 // because a job changes before its event is sent.
 func (s *Server) snapshot(seq int64) *Snapshot {
-	return &Snapshot{Seq: seq, Root: s.root(), Jobs: s.cfg.Tree.Jobs()}
+	tree, open, asking := s.cfg.Tree, s.cfg.Approvals.Open(), map[string]bool{}
+	snap := &Snapshot{Seq: seq, Root: s.root(), Batch: s.board.Batch(), Used: tree.Used()}
+	for _, q := range open {
+		asking[q.ExecutionID] = true
+		snap.Questions = append(snap.Questions, Question{
+			QuestionID: q.ID, ExecutionID: q.ExecutionID, Chain: q.Chain, Depth: q.Depth, Task: q.Task,
+			Number: q.Number, Input: q.Input, Folder: filepath.Join(q.Folder, q.Intent.Dir), Intent: q.Intent,
+			Tasks: q.Intent.Tasks, Lasting: q.Lasting,
+		})
+	}
+	snap.Max, snap.AtWork, snap.Paused = tree.Slots().State()
+	snap.Jobs, snap.Ended = s.board.Jobs(tree.Jobs(), asking), s.board.Ended()
+	return snap
 }
 
 // note says that a request of p came.
@@ -298,6 +355,9 @@ func (s *Server) last() int64 {
 func (s *Server) forget(p *peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p.subscribed {
+		p.subscribed, s.kept.left = false, time.Now()
+	}
 	delete(s.peers, p)
 }
 

@@ -103,6 +103,9 @@ const (
 	PhaseParts Phase = "parts"
 )
 
+// AwaitsServer is the text of [PhaseWaiting] while a request waits for its turn at the model server.
+const AwaitsServer = "for the model server"
+
 // Version is the version of the JSON of an Event.
 const Version = 1
 
@@ -195,13 +198,16 @@ func NewStream(traceID string, sinks ...Sink) *Stream {
 // Join adds a sink. It gets every event after the one whose number Join returns. The number is 0 if
 // there was no event.
 func (s *Stream) Join(sink Sink) int64 {
+	s.Watch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sinks = append(s.sinks, sink)
 	s.wanted.Store(true)
-	s.watched.Store(true)
 	return s.seq
 }
+
+// Watch says that a sink that was added by Glance now wants every event.
+func (s *Stream) Watch() { s.watched.Store(true) }
 
 // Glance adds a sink for which no event needs to be made that is expensive: it gets what there is.
 func (s *Stream) Glance(sink Sink) {

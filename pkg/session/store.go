@@ -37,6 +37,9 @@ func Of(home string) *Store { return Open(filepath.Join(home, "sessions")) }
 
 func (st *Store) path(id string) string { return filepath.Join(st.dir, id+suffix) }
 
+// Path returns the path of the transcript with that whole id, which may not exist.
+func (st *Store) Path(id string) string { return st.path(id) }
+
 // Create creates a session with the header h, and opens it for appending. It sets the version, id
 // and time of the header.
 func (st *Store) Create(h Header) (*Session, error) {

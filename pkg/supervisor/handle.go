@@ -166,7 +166,7 @@ func (h *handle) Enter(ctx context.Context, model string, again bool) (p llm.Per
 	}
 	enter := func() { p, err = h.s.cfg.Gate.Enter(ctx, model, again, h) }
 	watch := h.exec.loan.Watch(h)
-	h.queue(func() { h.phases.Wait("for the model server", longWait, enter) })
+	h.queue(func() { h.phases.Wait(event.AwaitsServer, longWait, enter) })
 	watch.Stop()
 	if err != nil {
 		return nil, err
@@ -191,7 +191,10 @@ func (h *handle) First() llm.Permit {
 
 // sending returns the permit p for a request that is sent now. While the server is silent, jobs that need another one
 // can use the slot of the agent.
-func (h *handle) sending(p llm.Permit) llm.Permit { return activePermit{p, h, h.exec.loan.Watch(h)} }
+func (h *handle) sending(p llm.Permit) llm.Permit {
+	h.s.jobs.Ask(h.job.ExecutionID)
+	return activePermit{p, h, h.exec.loan.Watch(h)}
+}
 
 // activePermit is a permit that also counts each sign of activity from the server as activity of
 // the agent.
@@ -204,6 +207,7 @@ type activePermit struct {
 // Active implements [llm.Permit].
 func (p activePermit) Active() {
 	p.watch.Stop()
+	p.h.s.jobs.Stream(p.h.job.ExecutionID)
 	p.h.Active()
 	p.Permit.Active()
 }
@@ -211,6 +215,7 @@ func (p activePermit) Active() {
 // Leave implements [llm.Permit].
 func (p activePermit) Leave(r llm.Report) {
 	p.watch.Stop()
+	p.h.s.jobs.Answer(p.h.job.ExecutionID, r.Usage)
 	p.Permit.Leave(r)
 }
 
@@ -272,7 +277,10 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 }
 
 // Changed implements [Report].
-func (h *handle) Changed(paths []string) { h.changed.Add(paths) }
+func (h *handle) Changed(paths []string) {
+	h.s.jobs.Change(h.job.ExecutionID, paths)
+	h.changed.Add(paths)
+}
 
 // Effects implements [Report].
 func (h *handle) Effects() error {
@@ -288,18 +296,7 @@ func (h *handle) Inbox() <-chan string { return h.inbox }
 // Send implements [task.Family]. A child that is queued reads the text when it starts. If the
 // receiver has too many unread messages, Send returns an error and does not wait.
 func (h *handle) Send(_ context.Context, to, text string) error {
-	if len(text) > task.MaxMessage {
-		return fmt.Errorf("the message has %d bytes, at most %d: put it into a file", len(text), task.MaxMessage)
-	}
-	if to == task.Parent {
-		p := h.parent()
-		if p == nil {
-			return errors.New("this agent has no parent that could read a message")
-		}
-		from := fmt.Sprintf("child %s (%s)", h.job.ExecutionID, h.agent.Name)
-		return p.exec.mail.Put("[message from your " + from + "]\n" + text)
-	}
-	return h.s.jobs.Tell(to, h.job.ExecutionID, "[message from your parent]\n"+text)
+	return h.s.jobs.Send(h.job.ExecutionID, to, text)
 }
 
 // Spawn implements [task.Family]. The error is a [tool.RefusedError] if the agent may not start

@@ -54,6 +54,7 @@ func (x *execution) queue(waits bool) {
 		return
 	}
 	x.queues = waits
+	x.s.jobs.Hold(x.job.ExecutionID, waits)
 	p.time.Child(waits)
 }
 

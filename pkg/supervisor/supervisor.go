@@ -246,6 +246,12 @@ func (s *Supervisor) Jobs() []jobs.Job { return s.jobs.List() }
 // its slot is not started any more. It returns false if there is no such job.
 func (s *Supervisor) Cancel(executionID string) bool { return s.jobs.Cancel(executionID, ErrCancelled) }
 
+// Live is the table of the jobs that have not ended.
+func (s *Supervisor) Live() *jobs.Table { return &s.jobs }
+
+// Slots are the slots of the tree: how many jobs may be at work at once, and whether more may start.
+func (s *Supervisor) Slots() *limits.Slots { return s.slots }
+
 // Agent returns the definition of the agent with that name, registered or temporary.
 func (s *Supervisor) Agent(name string) (agents.Agent, error) { return s.agents.Agent(name) }
 

@@ -3,7 +3,10 @@ package bounds
 
 import (
 	"context"
+	"os"
+	"slices"
 
+	"qq/internal/box"
 	"qq/internal/config"
 	"qq/internal/models/gate"
 	"qq/pkg/supervisor"
@@ -52,4 +55,20 @@ func WithTimeout(ctx context.Context, set config.Config) (context.Context, conte
 	}
 	limit := Of(set).TimeoutBy.Limit(set.ChildTimeout, 0, "")
 	return context.WithTimeoutCause(ctx, limit.For, limit.RunOver())
+}
+
+// Commands returns the limits of commands.
+func Commands(set config.Config) box.Limits {
+	return box.Limits{
+		Memory: int64(set.CommandMemory) << 20, Processes: set.CommandProcesses,
+		FileSize: int64(set.CommandFileSize) << 20,
+	}
+}
+
+// Writable returns the folders of QQ_WRITABLE. It also names sockets and files that programs obey, see package box.
+func Writable(set config.Config) []string {
+	return slices.DeleteFunc(slices.Clone(set.Writable), func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || !info.IsDir()
+	})
 }

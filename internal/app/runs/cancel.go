@@ -78,7 +78,7 @@ func matching(roots []control.Standing, id string) (found []target) {
 		root := ledger.Root{ID: of.ExecutionID, PID: of.PID, Started: of.Started, Dir: of.Dir, Command: of.Command}
 		ids := map[string]*jobs.Job{of.BatchID: nil}
 		for _, j := range s.Jobs {
-			ids[j.ExecutionID] = &j
+			ids[j.ExecutionID] = &j.Job
 		}
 		ids[of.ExecutionID] = nil // it has a job of its own, if it is a prompt
 		for whole, job := range ids {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/control"
+	"qq/internal/control/board"
 	"qq/internal/record/ledger"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
@@ -18,7 +19,7 @@ func standing(root, batch string, ids ...string) control.Standing {
 	s := control.Standing{ID: root, Path: "/run/" + root}
 	s.Root = control.Root{ExecutionID: root, BatchID: batch, PID: 7}
 	for _, id := range ids {
-		s.Jobs = append(s.Jobs, jobs.Job{ExecutionID: id})
+		s.Jobs = append(s.Jobs, board.Job{Job: jobs.Job{ExecutionID: id}})
 	}
 	return s
 }

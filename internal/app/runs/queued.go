@@ -41,7 +41,7 @@ func inBatch(j jobs.Job, id string) bool {
 func (w waiting) those(of func(jobs.Job) bool) (queued []ledger.Run) {
 	for _, s := range w {
 		for _, j := range s.Jobs {
-			if j.State == task.Queued && of(j) {
+			if j.State == task.Queued && of(j.Job) {
 				queued = append(queued, ledger.Run{
 					ID: j.ExecutionID, Parent: j.ParentExecutionID, Batch: j.BatchID, Root: s.ID, Agent: j.Agent,
 					Task: j.Task, Status: task.Queued, Queued: j.Queued, Depth: j.Depth, Index: j.Index, Live: true,

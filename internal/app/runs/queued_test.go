@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"qq/internal/control"
+	"qq/internal/control/board"
 	"qq/internal/record/ledger"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
@@ -13,14 +14,15 @@ import (
 
 // TestWaiting: what waits is found below the run or in the batch that is shown, and by what chooses runs.
 func TestWaiting(t *testing.T) {
-	job := func(id, parent, batch string, s task.Status) jobs.Job {
-		return jobs.Job{ExecutionID: id, ParentExecutionID: parent, BatchID: batch, State: s, Agent: "coder"}
+	job := func(id, parent, batch string, s task.Status) board.Job {
+		return board.Job{Job: jobs.Job{ExecutionID: id, ParentExecutionID: parent, BatchID: batch, State: s,
+			Agent: "coder"}}
 	}
 	one := standing("root", "")
-	one.Jobs = []jobs.Job{job("root", "", "", task.Waiting), job("x", "root", "", task.Running),
+	one.Jobs = []board.Job{job("root", "", "", task.Waiting), job("x", "root", "", task.Running),
 		job("y", "root", "", task.Queued), job("z", "x", "", task.Queued)}
 	two := standing("other", "0198-batch")
-	two.Jobs = []jobs.Job{job("1", "", "0198-batch", task.Running), job("2", "", "0198-batch", task.Queued)}
+	two.Jobs = []board.Job{job("1", "", "0198-batch", task.Running), job("2", "", "0198-batch", task.Queued)}
 	w := waiting{one, two, control.Standing{}}
 	ids := func(runs []ledger.Run) (all []string) {
 		for _, r := range runs {

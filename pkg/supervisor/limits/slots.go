@@ -56,9 +56,9 @@ func (w *waiters) Pop() any {
 // Slots limits how many jobs of the whole tree run at once: each running job holds one slot.
 // Several goroutines may use it at once.
 type Slots struct {
-	all int
-
 	mu      sync.Mutex
+	all     int
+	paused  bool
 	free    int // negative while more are taken than there are, see overdraw
 	seq     uint64
 	waiting waiters
@@ -71,7 +71,7 @@ func NewSlots(n int) *Slots { return &Slots{all: n, free: n} }
 func (s *Slots) Try() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.free <= 0 {
+	if s.free <= 0 || s.paused {
 		return false
 	}
 	s.free--
@@ -95,13 +95,42 @@ func (s *Slots) Join(resume bool, depth int) *Turn {
 	defer s.mu.Unlock()
 	s.seq++
 	w := &Turn{rank: rank{resume, depth, s.seq}, granted: make(chan struct{}), index: -1}
-	if s.free > 0 {
-		s.free--
-		close(w.granted)
-		return w
-	}
 	heap.Push(&s.waiting, w)
+	s.grant()
 	return w
+}
+
+// grant gives free slots to those who wait. While no job may start, only those get one that take theirs back. The
+// caller holds s.mu.
+func (s *Slots) grant() {
+	for s.free > 0 && len(s.waiting) > 0 && (!s.paused || s.waiting[0].resume) {
+		s.free--
+		close(heap.Pop(&s.waiting).(*Turn).granted)
+	}
+}
+
+// Resize changes how many slots there are, to at least 1. Jobs that have one keep it.
+func (s *Slots) Resize(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n = max(n, 1)
+	s.free, s.all = s.free+n-s.all, n
+	s.grant()
+}
+
+// Pause says whether no further job may start. Those that have started go on, and get their slots back that they lent.
+func (s *Slots) Pause(paused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = paused
+	s.grant()
+}
+
+// State returns how many slots there are, how many are in use, and whether no further job may start.
+func (s *Slots) State() (all, taken int, paused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all, s.all - s.free, s.paused
 }
 
 // Await waits until w has a slot. An error says that ctx is done; the caller then has no slot.
@@ -130,11 +159,8 @@ func (s *Slots) Await(ctx context.Context, w *Turn) error {
 func (s *Slots) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.waiting) == 0 || s.free < 0 {
-		s.free++
-		return
-	}
-	close(heap.Pop(&s.waiting).(*Turn).granted)
+	s.free++
+	s.grant()
 }
 
 // overdraw takes a slot even if none is free.
