@@ -33,7 +33,7 @@ type listed struct {
 //	default › coder 1b2c3d4e asks: run_pty_cmd (executes, high risk)
 //	  run: go test ./...
 //	  │ go test ./...
-//	  ↑ ↓ or a number: another question, Enter: all of this one, Escape: leave it to others
+//	  arrows or a number choose, Enter shows all of it, Escape leaves it to others
 //	[o]nce, for this [s]ession (every run_pty_cmd, any command, any agent), [n]o:
 //
 // When the chosen question ends, another one takes its place. For a moment no key counts then: it was meant for what

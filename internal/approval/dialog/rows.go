@@ -18,7 +18,7 @@ const (
 const (
 	leastListed = 3 // questions, if there are so many
 	mark        = "› "
-	help        = "↑ ↓ or a number: another question, Enter: all of this one, Escape: leave it to others"
+	help        = "arrows or a number choose, Enter shows all of it, Escape leaves it to others"
 )
 
 // anchor returns who asks: the last agent of the chain, and the id of a child.
