@@ -186,7 +186,7 @@ func (l *list) fate(ctx context.Context, q tool.Question) string {
 func (l *list) page() page {
 	s := l.size()
 	s.columns--
-	return page{s, l.colour}
+	return page{size: s, colour: l.colour, fits: true}
 }
 
 // draw writes the list.
@@ -263,7 +263,7 @@ func (l *list) number(typed, digit int) {
 
 // whole shows all of a question above the list.
 func (l *list) whole(ctx context.Context, q tool.Question) error {
-	text, _ := page{l.size(), l.colour}.question(q, true)
+	text, _ := page{size: l.size(), colour: l.colour}.question(q, true)
 	text = l.erase() + text
 	l.drawn = 0
 	switch err := l.write(ctx, text); {

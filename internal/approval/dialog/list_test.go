@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -341,7 +343,12 @@ func replay(text string, columns int) string {
 	}
 	sequence := regexp.MustCompile(`^\x1b\[([?0-9;]*)([A-Za-z])`)
 	for len(text) > 0 {
-		if m := sequence.FindStringSubmatch(text); m != nil {
+		if r := rune(text[0]); r >= ' ' && r < 0x7f && x < columns {
+			put(r)
+			text = text[1:]
+			continue
+		}
+		if m := sequence.FindStringSubmatch(text[:min(len(text), 16)]); text[0] == 0x1b && m != nil {
 			switch m[2] {
 			case "A":
 				n := 0
@@ -381,4 +388,124 @@ func replay(text string, columns int) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// book is a desk that a test writes.
+type book struct{ open []tool.Question }
+
+func (b *book) Waiting() []tool.Question { return b.open }
+
+func (b *book) Changed() <-chan struct{} { return nil }
+
+func (b *book) Answer(string, approval.Answer, string) error { return nil }
+
+func (b *book) PutOff(string) bool { return false }
+
+func (b *book) Over(string) *approval.OverError {
+	return &approval.OverError{Answer: approval.No, By: approval.BySocket}
+}
+
+// hostile are names and texts that models may write.
+var hostile = []string{"go test ./...", "\x1b[2J\x1b[H[o]nce", strings.Repeat("long ", 200), "漢字 😀 \u202e\u0301", "\r\n\t\x00",
+	strings.Repeat("x", 3000), "", "a\nb\nc\nd\ne\nf\ng"}
+
+// Whatever changes, at any width: the last rows on the screen are the list, what was told above it stays there, and no
+// row is as wide as the screen.
+func TestListDraws(t *testing.T) {
+	random := rand.New(rand.NewPCG(14, 1))
+	for columns := 20; columns <= 200; columns += 30 {
+		d := newScreen(t, true, nil)
+		require.NoError(t, pty.Setsize(d.screen, &pty.Winsize{Rows: uint16(8 + random.IntN(60)), Cols: uint16(columns)}))
+		desk := &book{}
+		l := &list{Terminal: d.Terminal, desk: desk}
+		text := func() string { return hostile[random.IntN(len(hostile))] }
+		var told []string
+		for n := range 25 {
+			for random.IntN(2) == 0 && len(desk.open) < 12 {
+				desk.open = append(desk.open, tool.Question{
+					ID: fmt.Sprint(n, len(desk.open)), Chain: []string{text(), "coder"}, Depth: 1, ExecutionID: text(),
+					Task: text(), Intent: tool.Intent{Tool: text(), Summary: text(), Preview: text(), Risk: tool.High},
+				})
+			}
+			if random.IntN(3) == 0 && len(desk.open) > 3 {
+				at := random.IntN(len(desk.open))
+				desk.open = slices.Delete(slices.Clone(desk.open), at, at+1)
+			}
+			if !l.look(t.Context()) && len(desk.open) < 2 {
+				continue
+			}
+			l.listed.chosen = l.open[random.IntN(len(l.open))].ID
+			l.note = []string{"", "a note"}[random.IntN(2)]
+			told = append(told, strings.Fields(l.above)...)
+			require.NoError(t, l.draw(t.Context()))
+			rows := l.rows(l.page())
+			d.written()
+			var want []string
+			for _, row := range rows {
+				want = append(want, strings.TrimRight(colours.ReplaceAllString(row, ""), " "))
+				narrow := strings.NewReplacer("┆", "|", "│", "|", "›", ">", "…", "~", "→", ">") // of one column
+				require.Less(t, width(narrow.Replace(colours.ReplaceAllString(row, ""))), columns, row)
+			}
+			d.mu.Lock()
+			seen := strings.Split(replay(d.seen, columns), "\n")
+			d.mu.Unlock()
+			for i := range seen {
+				seen[i] = strings.TrimRight(seen[i], " ")
+			}
+			require.GreaterOrEqual(t, len(seen), len(want))
+			require.Equal(t, want, seen[len(seen)-len(want):], "%d columns", columns)
+		}
+		d.mu.Lock()
+		left := strings.Join(strings.Fields(replay(d.seen, columns)), " ")
+		d.mu.Unlock()
+		for _, word := range told {
+			require.Contains(t, left, word)
+		}
+	}
+}
+
+var colours = regexp.MustCompile(`\x1b\[\d*m`)
+
+// written waits until the screen has everything that was written to it.
+func (d *terminalScreen) written() {
+	d.t.Helper()
+	end := fmt.Sprintf("\x1b]%d\a", time.Now().UnixNano())
+	require.NoError(d.t, d.write(d.t.Context(), end))
+	require.Eventually(d.t, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		seen, ok := strings.CutSuffix(d.seen, end)
+		d.seen = seen
+		return ok
+	}, 10*time.Second, time.Millisecond)
+}
+
+// A person types an answer and a face answers at the same moment: one of them wins, and the terminal says so if it is
+// not the person.
+func TestAnswersAtTheSameMoment(t *testing.T) {
+	h := newHall(t, 40, 80)
+	won := map[string]int{}
+	for n := 1; n <= 30; n++ {
+		h.asks(t.Context(), n, "")
+		h.alone(n)
+		id := h.id(n)
+		var typing sync.WaitGroup
+		typing.Go(func() { h.typed("o\n") })
+		time.Sleep(time.Duration(n) * 3 * time.Millisecond) // the terminal waits a moment before it takes a line
+		err := h.queue.Answer(id, approval.No, approval.BySocket)
+		typing.Wait()
+		by := h.answered()[fmt.Sprint(n)]
+		won[by]++
+		if err == nil {
+			require.Equal(t, "no socket", by)
+			h.expect("\r\n(answered at the socket: no)\r\n")
+			continue
+		}
+		require.ErrorContains(t, err, "already answered at the terminal: once")
+		require.Equal(t, "once terminal", by)
+		h.mu.Lock()
+		assert.True(t, h.got[fmt.Sprint("run: step ", n)].Allowed)
+		h.mu.Unlock()
+	}
+	assert.Len(t, won, 2, "both win now and then")
 }

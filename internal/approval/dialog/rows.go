@@ -50,11 +50,14 @@ func fitting(row string, most int) string {
 
 // shortened returns as much of row as fits into most columns, with an ellipsis at its end.
 func shortened(row string, most int) string {
-	runes := []rune(row)
-	for width(string(runes))+columns('…') > most && len(runes) > barWidth {
-		runes = runes[:len(runes)-1]
+	used, n := columns('…'), 0
+	for i, r := range row {
+		if used += columns(r); used > most && n >= barWidth {
+			return row[:i] + "…"
+		}
+		n++
 	}
-	return string(runes) + "…"
+	return row + "…"
 }
 
 // window returns which questions are listed: at most so many, the chosen one among them.

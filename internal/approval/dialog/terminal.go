@@ -280,18 +280,18 @@ func answerOf(line string, q tool.Question) approval.Answer {
 // converse shows q and reads lines until one is an answer.
 func (p *Terminal) converse(ctx context.Context, q tool.Question) (approval.Answer, error) {
 	whole := false
-	text, unseen := page{p.size(), p.colour}.question(q, whole)
+	text, unseen := page{size: p.size(), colour: p.colour}.question(q, whole)
 	for {
 		line, err := p.exchange(ctx, text, page{size: p.size()}.choices(offers(q, unseen)))
 		answer := answerOf(line, q)
 		switch word := strings.ToLower(strings.TrimSpace(line)); {
 		case errors.Is(err, errResumed):
-			text, unseen = page{p.size(), p.colour}.question(q, whole)
+			text, unseen = page{size: p.size(), colour: p.colour}.question(q, whole)
 		case err != nil:
 			return "", err
 		case unseen && (word == "a" || word == "all"):
 			whole = true
-			text, unseen = page{p.size(), p.colour}.question(q, whole)
+			text, unseen = page{size: p.size(), colour: p.colour}.question(q, whole)
 		case answer == "": // also Enter, which is typed by habit
 			text = indent + "type one of the letters in brackets\n"
 		case unseen && answer != approval.No:
