@@ -12,9 +12,12 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
 	"qq/internal/app/modelcmd"
+	"qq/internal/app/options"
 	"qq/internal/app/permissions"
 	"qq/internal/app/planning"
+	"qq/internal/app/replay"
 	"qq/internal/app/runs"
+	"qq/internal/app/top"
 	"qq/internal/config"
 	"qq/internal/models"
 )
@@ -31,12 +34,13 @@ func (r *root) cli() *cli.App {
 		Reader:          r.In,
 		Writer:          r.Out,
 		ErrWriter:       r.Err,
-		Flags:           append(runFlags(), &cli.BoolFlag{Name: "version", Usage: "print the version"}),
+		Flags:           append(options.Flags(), &cli.BoolFlag{Name: "version", Usage: "print the version"}),
 		Action:          r.run,
 		Before:          r.before,
 		Commands: append([]*cli.Command{batch.Command(r.Invocation, r), planning.Command(r.Invocation, r),
 			definitions.Command(r.Invocation), checkout.Command(r.Invocation), permissions.Command(r.Invocation),
-			runs.Command(r.Invocation)},
+			top.Runs(runs.Command(r.Invocation, replay.Command(r.Invocation, r)), r.Invocation),
+			top.Command(r.Invocation)},
 			append(modelcmd.Commands(r.Invocation, r.signals),
 				admin.Commands(r.Invocation, modelcmd.Examiner{Invocation: r.Invocation},
 					apart.Examiner{Env: r.Env})...)...),

@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,61 +15,23 @@ import (
 	"qq/internal/app/checks"
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
+	"qq/internal/app/options"
 	"qq/internal/app/output"
 	"qq/internal/app/prompt"
+	"qq/internal/app/steering"
 	"qq/internal/app/strict"
 	"qq/internal/models"
 	"qq/pkg/session"
 	"qq/pkg/task"
 )
 
-// runFlags are the flags of the command that runs a prompt.
-func runFlags() []cli.Flag {
-	return append([]cli.Flag{
-		command.FlagAgent,
-		&cli.StringFlag{
-			Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "the task; - reads it from stdin",
-		},
-		&cli.StringFlag{Name: "message-file", Aliases: []string{"f"}, Usage: "file with the task; - is stdin"},
-		prompt.FlagImage(),
-		&cli.BoolFlag{Name: "no-stdin", Usage: "do not read stdin, whatever it is"},
-		command.FlagModel,
-		command.FlagFallback,
-		&cli.StringFlag{Name: "system", Usage: "system prompt instead of the agent's own"},
-		&cli.StringFlag{
-			Name: "session", Aliases: []string{"s"}, Usage: "continue the session of this id, or its beginning",
-		},
-		&cli.BoolFlag{
-			Name: "continue", Aliases: []string{"c"}, Usage: "continue the newest session of this directory",
-		},
-		&cli.BoolFlag{Name: "new-session", Usage: "begin a session (the default)"},
-		&cli.BoolFlag{Name: "ephemeral", Usage: "keep neither a transcript nor a ledger entry"},
-		command.FlagCwd,
-		command.FlagFormat(formats()), command.FlagResultJSON, command.FlagSchema, command.FlagTimeout,
-		command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagCost, command.FlagQuota,
-		command.FlagNoLedger,
-		&cli.BoolFlag{
-			Name: "dry-run", Usage: "say what would be run, and how a long text would be cut, and start nothing",
-		},
-		&cli.IntFlag{Name: "max-turns", Usage: "model calls of the agent"},
-		command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
-	}, append(checks.Flags(), command.PermissionFlags()...)...)
-}
-
-// formats are the formats of the answer.
-func formats() []string { return []string{output.Text, output.JSON, output.StreamJSON} }
-
 // oneRun is one run of the root's own agent, with the flags for its output.
 type oneRun struct {
 	zeroRun
+	options options.Options
 	r       *root
 	w       *wiring
 	task    task.Task
-	format  string
-	schema  json.RawMessage // of the answer
-	checks  checks.Options
-	session session.Choice
-	dryRun  bool
 	live    *output.Live    // nil unless the answer is shown while it is written
 	waiting *output.Waiting // nil unless a line is shown while the answer is awaited
 }
@@ -84,10 +45,11 @@ func (r *root) run(c *cli.Context) error {
 		return err
 	}
 	r.failing.Agent = cmp.Or(c.String("agent"), r.Checkout.Settings.Agent)
-	one, err := r.oneRun(c) // before Trust, as the task: nobody is asked about a run that cannot be
+	flags, err := options.Read(c) // before Trust, as the task: nobody is asked about a run that cannot be
 	if err != nil {
 		return err
 	}
+	one := r.oneRun(flags)
 	if one.task, err = prompt.Task(r.Invocation, c, r.commands); err != nil {
 		return err
 	}
@@ -105,9 +67,9 @@ func (r *root) run(c *cli.Context) error {
 	needs := batch.Needs{
 		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: c.Bool("strict-targets"),
 		Verbose:  c.Bool("verbose"),
-		NoLedger: c.Bool("no-ledger") || one.session.Ephemeral || one.dryRun, Repairs: one.checks.Repairs,
+		NoLedger: c.Bool("no-ledger") || flags.Session.Ephemeral || flags.DryRun, Repairs: flags.Checks.Repairs,
 	}
-	if one.format == output.StreamJSON {
+	if one.options.Format == output.StreamJSON {
 		needs.Events = r.Out
 	}
 	if one.w, err = r.wire("run", needs); err != nil {
@@ -116,26 +78,11 @@ func (r *root) run(c *cli.Context) error {
 	return one.do(ctx)
 }
 
-// oneRun reads the flags of one run.
-func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
-	one := &oneRun{r: r, dryRun: c.Bool("dry-run")}
-	one.Signals = r.signals
-	one.System, one.MaxTurns = c.String("system"), c.Int("max-turns")
-	var err error
-	if one.format, err = command.Format(c, formats()); err != nil {
-		return nil, err
-	}
-	if c.IsSet("max-turns") && one.MaxTurns < 1 {
-		return nil, command.Usagef("accepted is a whole number from 1 on", "--max-turns is %d", one.MaxTurns)
-	}
-	if one.schema, err = batch.Schema(c.String("schema")); err != nil {
-		return nil, err
-	}
-	if one.checks, err = checks.Read(c); err != nil {
-		return nil, err
-	}
-	one.session, err = admin.SessionChoice(c)
-	return one, err
+// oneRun makes a run with those flags.
+func (r *root) oneRun(o options.Options) *oneRun {
+	one := &oneRun{r: r, options: o}
+	one.Signals, one.System, one.MaxTurns = r.signals, o.System, o.MaxTurns
+	return one
 }
 
 // do resolves the model, then runs the agent or, in a dry run, prints the plan.
@@ -145,8 +92,8 @@ func (one *oneRun) do(ctx context.Context) error {
 	if one.Agent, err = command.FindAgent(cfg.Agents, one.task.Agent); err != nil {
 		return err
 	}
-	one.task = one.checks.Complete(one.task, one.w, cfg.ReadOnly, checks.Given)
-	if err := one.checks.Unused(); err != nil {
+	one.task = one.options.Checks.Complete(one.task, one.w, cfg.ReadOnly, checks.Given)
+	if err := one.options.Checks.Unused(); err != nil {
 		return err
 	}
 	definitions.Warn(one.r.Invocation, cfg.Settings.Home, one.Agent)
@@ -161,7 +108,7 @@ func (one *oneRun) do(ctx context.Context) error {
 	if one.Model, err = one.w.Resolve(ctx, one.task); err != nil {
 		return err
 	}
-	if one.dryRun {
+	if one.options.DryRun {
 		return one.printPlan()
 	}
 	transcript, err := one.keep()
@@ -169,9 +116,9 @@ func (one *oneRun) do(ctx context.Context) error {
 		return err
 	}
 	defer transcript.Close()
-	one.task.Schema = one.schema
-	if one.format == output.Text && one.r.Out.Terminal() && len(one.schema) == 0 {
-		one.live = output.NewLive(one.r.Out)
+	one.task.Schema = one.options.Schema
+	if one.options.Format == output.Text && one.r.Out.Terminal() && len(one.options.Schema) == 0 {
+		one.live = output.NewAnswer(one.r.Invocation, cfg.Settings.Markdown)
 		if one.Model.Kind == models.Extract {
 			one.live.Head = output.Copied
 		}
@@ -190,7 +137,7 @@ func (one *oneRun) do(ctx context.Context) error {
 func (one *oneRun) keep() (*session.Keeping, error) {
 	cfg := one.w.cfg
 	header := session.Header{Agent: one.Agent.Name, Model: one.Model.String(), Dir: cfg.Dir}
-	transcript, err := session.Of(cfg.Settings.Home).Open(one.session, header, one.r)
+	transcript, err := session.Of(cfg.Settings.Home).Open(one.options.Session, header, one.r)
 	if err != nil {
 		return nil, admin.SessionError(err)
 	}
@@ -214,11 +161,12 @@ func (one *oneRun) ask(ctx context.Context) (task.Result, error) {
 // wait begins to show that the answer is awaited, if somebody looks at a terminal.
 func (one *oneRun) wait() {
 	r := one.r
-	if one.dryRun || r.Quiet || one.format == output.StreamJSON || !r.Coloured(r.Err) {
+	if one.options.DryRun || r.Quiet || one.options.Format == output.StreamJSON || !r.Coloured(r.Err) {
 		return
 	}
 	one.waiting = output.StartWaiting(r.Err, one.w, r.signals.Ends())
 	one.w.stream.Glance(one.waiting)
+	steering.NewFace(r.Invocation, one.w.socket.Local(), r.signals.Ends(), one.waiting)
 }
 
 // printPlan prints the task and how a long text would be cut.
@@ -227,7 +175,7 @@ func (one *oneRun) printPlan() error {
 	if err != nil {
 		return err
 	}
-	if one.format != output.Text {
+	if one.options.Format != output.Text {
 		return output.WriteJSON(one.r.Out, struct {
 			task.Task
 			Model string   `json:"model"`
@@ -245,7 +193,7 @@ func (one *oneRun) printPlan() error {
 // finish prints the result and returns the exit code as an error. unrecorded is the error
 // of recording the result; it makes a success a failure.
 func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping) error {
-	if one.format == output.Text {
+	if one.options.Format == output.Text {
 		for _, w := range res.Warnings {
 			one.r.Say("warning: %s", w)
 		}
@@ -284,7 +232,7 @@ func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
 
 // print writes the result to stdout in the chosen format.
 func (one *oneRun) print(res task.Result, sessionID string) error {
-	switch one.format {
+	switch one.options.Format {
 	case output.JSON:
 		return output.WriteJSON(one.r.Out, output.Document{Result: res, SessionID: sessionID})
 	case output.StreamJSON:

@@ -33,7 +33,7 @@ func (r *root) Split(ctx context.Context, o planning.Order) (task.Result, error)
 		return task.Result{}, err
 	}
 	one := &oneRun{r: r, w: w, task: o.Task}
-	one.session.Ephemeral = o.NoLedger
+	one.options.Session.Ephemeral = o.NoLedger
 	one.Agent, one.MaxTurns, one.Plan, one.Signals = o.Agent, o.MaxTurns, o.Catcher, r.signals
 	one.System = o.Agent.Prompt + planning.Instruction
 	definitions.Warn(r.Invocation, set.Home, o.Agent)

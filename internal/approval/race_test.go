@@ -75,7 +75,9 @@ func (r *rivals) prompt(ctx context.Context, q tool.Question, desk Desk) error {
 type asking struct{ *rivals }
 
 // Ask implements Prompter.
-func (a asking) Ask(ctx context.Context, q tool.Question, desk Desk) error { return a.prompt(ctx, q, desk) }
+func (a asking) Ask(ctx context.Context, q tool.Question, desk Desk) error {
+	return a.prompt(ctx, q, desk)
+}
 
 // check looks at the end: each question was resolved once, as the only answer that was taken says.
 func (r *rivals) check(t *testing.T) {
@@ -87,7 +89,8 @@ func (r *rivals) check(t *testing.T) {
 	for id, over := range r.over {
 		switch won := r.won[id]; len(won) {
 		case 0:
-			assert.Contains(t, []string{"session terminal", "session socket", "session ", "unanswered ", "cancelled "}, over)
+			assert.Contains(t,
+				[]string{"session terminal", "session socket", "session ", "unanswered ", "cancelled "}, over)
 		case 1:
 			special := strings.Replace(won[0], "session", "once", 1)
 			assert.Contains(t, []string{won[0], special}, over)
@@ -142,8 +145,8 @@ func TestAnswerRace(t *testing.T) {
 	}
 }
 
-// 1,000 random scenes: whoever asks, answers, puts off, comes and goes when, each question ends once, as the only answer
-// that was taken says, and no asker waits for ever.
+// 1,000 random scenes: whoever asks, answers, puts off, comes and goes when, each question ends once, as the only
+// answer that was taken says, and no asker waits for ever.
 func TestAnyInterleaving(t *testing.T) {
 	for seed := range uint64(1000) {
 		synctest.Test(t, func(t *testing.T) { interleaved(t, rand.New(rand.NewPCG(seed, 14))) })

@@ -11,6 +11,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/app/output/transcript"
 	"qq/internal/app/scratch"
 	"qq/internal/record/ledger"
 	"qq/internal/record/ledger/alive"
@@ -135,7 +136,7 @@ func (r commands) showSession(c *cli.Context) error {
 	for _, d := range t.Damaged {
 		r.Say("%s", d)
 	}
-	_, err = r.Out.WriteString(head + output.Transcript(t.Entries, nil))
+	_, err = r.Out.WriteString(head + transcript.Text(t.Entries, nil))
 	return output.WriteError(err)
 }
 

@@ -8,23 +8,30 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"qq/internal/app/command/block"
 	"qq/internal/app/command/pipe"
 	"qq/pkg/tool"
 )
 
-// wipe removes the line of the cursor.
-const wipe = "\r\x1b[K"
+// frame is the shortest time between two changes of a block of several lines. Text that moves such a block waits for
+// the next one.
+const frame = 100 * time.Millisecond
+
+// maxPending is how many bytes of text wait for that, about.
+const maxPending = 64 << 10
 
 // maxHeld is how many bytes are held back, about, while a question is open. Then writers wait.
 const maxHeld = 8 << 20
 
 // Screen is the terminal of a root. Everything that the root writes to its terminal goes through an [Output] of the
 // Screen, one write after the other. While somebody holds the Screen, because a question is open, the text of all
-// others is kept and is written afterwards, in order. The last line may be a status line: it stays below the text.
+// others is kept and is written afterwards, in order. The last lines may be a status line or a block of several lines,
+// which stay below the text: see [block.Block].
 //
 // Only writers with more than 8 MB of text wait for the answer to a question. So results and events go on meanwhile.
 //
@@ -35,6 +42,9 @@ type Screen struct {
 	Ends <-chan struct{}
 	// Continued gets SIGCONT, from whoever handles signals.
 	Continued chan os.Signal
+	// Reader reads keys from the terminal while nobody holds the Screen; nil if nobody does. It is set before anybody
+	// holds it.
+	Reader Lender
 
 	mu    sync.Mutex
 	free  *sync.Cond // signalled when busy ends and when kept text is taken
@@ -42,9 +52,12 @@ type Screen struct {
 	next  int        // how many wait in Hold: what is kept is for after them
 	kept  []piece    // text to write when busy ends
 	bytes int        // in kept
-	line  string     // status line; "" means none
+	lines []string   // the status line or the block; nil means none
 	on    *Output    // where it is
-	drawn bool
+	owner Owner      // draws the terminal instead; nil if nobody does
+	block block.Block
+	frame time.Time   // when it was drawn
+	later *time.Timer // writes what waits for the next frame; nil if nothing does
 }
 
 // piece is text for one Output.
@@ -124,6 +137,15 @@ func (o *Output) Width() int {
 	return width
 }
 
+// Height returns the number of rows of the terminal, or 0 if o is not a terminal.
+func (o *Output) Height() int {
+	_, height, err := term.GetSize(int(o.file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return height
+}
+
 // foreground reports whether this process is in the foreground of the terminal o. If o does not tell, because it is no
 // terminal or not the one of the process, the answer is yes.
 func (o *Output) foreground() bool {
@@ -154,6 +176,9 @@ type raw struct{ *Output }
 // Write implements io.Writer.
 func (r raw) Write(p []byte) (int, error) { return r.write(p) }
 
+// WriteString implements io.StringWriter. That of the Output leaves out control sequences.
+func (r raw) WriteString(s string) (int, error) { return r.write([]byte(s)) }
+
 func (o *Output) write(p []byte) (int, error) {
 	s := o.screen
 	s.mu.Lock()
@@ -183,49 +208,180 @@ func (s *Screen) write() {
 	}
 }
 
-// flush writes what is kept, with the status line below it, and ends busy, which the caller has set. The caller holds
-// s.mu, which is free during each write. Text that comes meanwhile is written too, unless somebody waits in Hold: else
-// a stream of text would keep a question away.
+// flush writes what is kept, with the block below it, and ends busy, which the caller has set. The caller holds s.mu,
+// which is free during each write. Text that comes meanwhile is written too, unless somebody waits in Hold: else a
+// stream of text would keep a question away.
 func (s *Screen) flush() {
-	for first := true; first || len(s.kept) > 0 && s.next == 0; first = false {
+	for first := true; first || len(s.kept) > 0 && s.next == 0 && s.later == nil; first = false {
+		s.look()
+		size := s.size()
+		fits := len(s.lines) > 0 && s.fit(size)
+		wait := s.wait()
+		if wait > 0 {
+			s.callLater(wait)
+			if !fits {
+				break
+			}
+		}
 		pieces := s.kept
 		s.kept, s.bytes = nil, 0
 		s.free.Broadcast()
-		if s.drawn && (len(pieces) > 0 || s.line == "") { // a status line replaces the one before
-			pieces = append([]piece{{s.on, []byte(wipe)}}, pieces...)
+		if len(s.lines) == 0 || len(pieces) > 0 && !fits {
+			pieces = append([]piece{{s.on, []byte(s.block.Erase())}}, pieces...)
 		}
-		if s.drawn = s.line != ""; s.drawn {
-			pieces = append(pieces, piece{s.on, []byte(wipe + s.line)})
+		s.put(s.follow(pieces, size))
+		if wait <= 0 && len(s.lines) > 0 {
+			s.frame = time.Now()
+			s.put([]piece{{s.on, []byte(s.block.Draw(s.lines, size))}})
 		}
-		s.put(pieces)
 	}
 	s.busy = false
 	s.free.Broadcast()
 }
 
+// look forgets the block if the terminal is not as qq left it: the process was stopped, or is in the background of a
+// shell.
+func (s *Screen) look() {
+	select {
+	case <-s.Continued:
+		s.block.Forget()
+	default:
+	}
+	if s.on != nil && !s.on.foreground() {
+		s.lines = nil
+		s.block.Forget()
+	}
+}
+
+// size returns the size of the terminal that the block is on.
+func (s *Screen) size() block.Size {
+	if s.on == nil {
+		return block.Size{}
+	}
+	columns, rows, err := term.GetSize(int(s.on.file.Fd()))
+	if err != nil {
+		return block.Size{}
+	}
+	return block.Size{Columns: columns, Rows: rows}
+}
+
+// fit reports whether what is kept can be written without a change of the block.
+func (s *Screen) fit(size block.Size) bool {
+	var text strings.Builder
+	for _, p := range s.kept {
+		if p.to.terminal {
+			text.Write(p.text)
+		}
+	}
+	return s.block.Fits(text.String(), size)
+}
+
+// wait returns how long it is until the block may be changed. A status line may be changed at any time, and so may all
+// when the block is to go.
+func (s *Screen) wait() time.Duration {
+	if len(s.lines) == 0 || max(len(s.lines), s.block.Lines()) == 1 || s.bytes > maxPending {
+		return 0
+	}
+	return frame - time.Since(s.frame)
+}
+
+// callLater writes what waits for the next frame when it is due.
+func (s *Screen) callLater(wait time.Duration) {
+	if s.later != nil {
+		return
+	}
+	s.later = time.AfterFunc(wait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.later = nil
+		s.write()
+	})
+}
+
+// follow returns pieces as they are to be written, and the block follows those that go to the terminal.
+func (s *Screen) follow(pieces []piece, size block.Size) []piece {
+	for i, p := range pieces {
+		if p.to != s.on && !p.to.terminal {
+			continue
+		}
+		text := s.block.Rest(string(p.text))
+		s.block.Wrote(text, size)
+		pieces[i].text = []byte(text)
+	}
+	return pieces
+}
+
 // put writes pieces. The caller holds s.mu and has set busy.
 func (s *Screen) put(pieces []piece) {
 	for _, p := range pieces {
-		if p.to.Err() != nil {
+		if len(p.text) == 0 || p.to.Err() != nil {
 			continue
 		}
+		owner := s.owner
 		s.mu.Unlock()
-		_, _ = p.to.send(p.text) // Err keeps it
+		if owner != nil && p.to.terminal {
+			owner.Print(string(p.text))
+		} else {
+			_, _ = p.to.send(p.text) // Err keeps it
+		}
 		s.mu.Lock()
 	}
 }
 
-// Status makes text the status line of o's Screen; "" removes it. While the Screen is held it is not drawn. In the
-// background of a shell there is none, and nothing is removed: the line of the cursor may be that of the shell.
+// Owner draws the whole terminal, while a person edits a text there. It gets all that would be written.
+type Owner interface {
+	// Print takes text for the terminal: it is [Printable], but for control sequences of qq itself.
+	Print(text string)
+	Lender
+}
+
+// Lender uses the terminal, and lends it.
+type Lender interface {
+	// Lend gives up the terminal for a question, until Regain is called. Several may have it lent.
+	Lend()
+	Regain()
+}
+
+// Own hands the terminal to owner; nil takes it back. Then no status line is drawn. The owner writes with
+// [Output.Draw].
+func (s *Screen) Own(owner Owner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.busy {
+		s.free.Wait()
+	}
+	s.owner, s.lines = owner, nil
+}
+
+// Draw writes text of the [Owner], or of who holds the Screen, at once.
+func (o *Output) Draw(text string) error {
+	_, err := o.send([]byte(text))
+	return err
+}
+
+// Status makes text the status line of o's Screen; "" removes it. See [Output.Block].
 func (o *Output) Status(text string) {
+	if text == "" {
+		o.Block(nil)
+		return
+	}
+	o.Block([]string{text})
+}
+
+// Block shows lines below the text of o's Screen, and takes away those that were there. While the Screen is held they
+// are not drawn. In the background of a shell there are none, and nothing is removed: the rows may be those of the
+// shell. Several lines are drawn at most ten times a second.
+func (o *Output) Block(lines []string) {
 	s := o.screen
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !o.foreground() {
-		s.line, s.drawn = "", false
+	if s.owner != nil {
 		return
 	}
-	s.line, s.on = Printable(text), o
+	s.lines, s.on = nil, o
+	for _, line := range lines {
+		s.lines = append(s.lines, Printable(line))
+	}
 	s.write()
 }
 
@@ -249,15 +405,30 @@ func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 		return nil, err
 	}
 	s.busy = true
-	if s.drawn {
-		s.drawn = false
-		s.put([]piece{{s.on, []byte(wipe)}})
+	s.put([]piece{{s.on, []byte(s.block.Erase())}})
+	lender := s.lender()
+	if lender != nil {
+		s.mu.Unlock()
+		lender.Lend()
+		s.mu.Lock()
 	}
 	return func() {
+		if lender != nil {
+			lender.Regain()
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.block.Forget()
 		s.flush()
 	}, nil
+}
+
+// lender returns who must lend the terminal to who holds the Screen; nil if nobody must.
+func (s *Screen) lender() Lender {
+	if s.owner != nil {
+		return s.owner
+	}
+	return s.Reader
 }
 
 // Resumed implements approval.Screen.

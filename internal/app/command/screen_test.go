@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/internal/app/command/block"
 )
 
 // display is a Screen with outputs that end in files, so that a test sees what was written.
@@ -197,17 +199,17 @@ func TestScreenStatus(t *testing.T) {
 	d := newDisplay(t)
 	d.err.Status("1/2")
 	say(t, d.out, "one\n")
-	assert.Equal(t, wipe+"1/2"+wipe+"one\n"+wipe+"1/2", d.shows(d.out))
+	assert.Equal(t, block.Wipe+"1/2"+block.Wipe+"one\n"+block.Wipe+"1/2", d.shows(d.out))
 	before := d.shows(d.out)
 	release := d.hold()
 	d.err.Status("2/2 \x1b[2J")
 	say(t, d.out, "two\n")
-	assert.Equal(t, before+wipe, d.shows(d.out))
+	assert.Equal(t, before+block.Wipe, d.shows(d.out))
 	release()
-	assert.Equal(t, before+wipe+"two\n"+wipe+"2/2 [2J", d.shows(d.out))
+	assert.Equal(t, before+block.Wipe+"two\n"+block.Wipe+"2/2 [2J", d.shows(d.out))
 	d.err.Status("")
 	say(t, d.out, "end\n")
-	assert.True(t, strings.HasSuffix(d.shows(d.out), "[2J"+wipe+"end\n"))
+	assert.True(t, strings.HasSuffix(d.shows(d.out), "[2J"+block.Wipe+"end\n"))
 }
 
 // Where the status line goes to a file, results may go to the same one.
@@ -215,7 +217,7 @@ func TestScreenStatusInFile(t *testing.T) {
 	d := newDisplay(t)
 	d.script.Status("1/2")
 	say(t, d.Output(d.script.file), "one\x1b\n")
-	assert.Equal(t, wipe+"1/2"+wipe+"one\x1b\n"+wipe+"1/2", d.shows(d.script))
+	assert.Equal(t, block.Wipe+"1/2"+block.Wipe+"one\x1b\n"+block.Wipe+"1/2", d.shows(d.script))
 }
 
 // A terminal gets nothing that it would obey but what qq itself says; a file gets every byte.
@@ -260,8 +262,8 @@ func TestScreenManyWriters(t *testing.T) {
 	d.Drain()
 	next := map[int]int{}
 	for line := range strings.Lines(d.shows(d.out)) {
-		if i := strings.LastIndex(line, wipe); i >= 0 {
-			line = line[i+len(wipe):]
+		if i := strings.LastIndex(line, block.Wipe); i >= 0 {
+			line = line[i+len(block.Wipe):]
 		}
 		var n, i int
 		if _, err := fmt.Sscanf(line, "%d says %d\n", &n, &i); err == nil {
@@ -272,4 +274,57 @@ func TestScreenManyWriters(t *testing.T) {
 	for n := range 8 {
 		assert.Equal(t, 50, next[n])
 	}
+}
+
+// A block of several lines is drawn at most ten times a second, and only what has changed. Text that would move it
+// waits as long. While the screen is held it is away.
+func TestScreenBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisplay(t)
+		shown := ""
+		shows := func(more string) {
+			t.Helper()
+			synctest.Wait()
+			shown += more
+			require.Equal(t, shown, d.shows(d.out))
+		}
+		d.err.Block([]string{"one", "two\x1b[2J"})
+		shows("\x1bD\x1bD\x1b[2A\x1b7\x1b[1B\rone\x1b[K\x1b[1B\rtwo[2J\x1b[K\x1b8")
+		for i := range 100 {
+			d.err.Block([]string{"one", fmt.Sprint(i)})
+		}
+		say(t, d.out, "text\n")
+		shows("")
+		time.Sleep(frame)
+		shows("\x1b[Jtext\n\x1bD\x1bD\x1b[2A\x1b7\x1b[1B\rone\x1b[K\x1b[1B\r99\x1b[K\x1b8")
+		time.Sleep(frame)
+		d.err.Block([]string{"one", "98"})
+		shows("\x1b7\x1b[2B\x1b[2G8\x1b[K\x1b8")
+		release := d.hold()
+		shows("\x1b[J")
+		d.err.Block([]string{"1", "2"})
+		say(t, d.out, "after")
+		time.Sleep(time.Second)
+		shows("")
+		release()
+		shows("after\x1bD\x1bD\x1b[2A\x1b7\x1b[1B\r1\x1b[K\x1b[1B\r2\x1b[K\x1b8")
+		d.err.Block(nil)
+		shows("\x1b[J")
+		d.Drain()
+	})
+}
+
+// What waits for the next frame is written at the end, and text of any length does not wait.
+func TestScreenBlockEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisplay(t)
+		d.err.Block([]string{"one", "two"})
+		long := strings.Repeat("x", maxPending) + "\n"
+		say(t, d.out, long)
+		assert.Contains(t, d.shows(d.out), "\x1b[J"+long)
+		say(t, d.out, "end\n")
+		d.Drain()
+		assert.Contains(t, d.shows(d.out), "end\n")
+		d.err.Block(nil)
+	})
 }

@@ -145,14 +145,22 @@ func Clock(d time.Duration) string {
 // Left formats a time that is left: as [Clock], rounded up.
 func Left(d time.Duration) string { return Clock(max(d, 0) + time.Second - 1) }
 
-// tokensSoFar is [Tokens] for a status line: "3.1k tokens", or "" if there are none.
+// tokensSoFar is [BriefTokens] with the unit, or "" if there are none.
 func tokensSoFar(u task.Usage) string {
+	if s := BriefTokens(u); s != "" {
+		return s + " tokens"
+	}
+	return ""
+}
+
+// BriefTokens is [Tokens] for a status line: "3.1k", or "" if there are none.
+func BriefTokens(u task.Usage) string {
 	n := u.InputTokens + u.OutputTokens
 	switch {
 	case n == 0:
 		return ""
 	case n < 1000 || n >= 10_000:
-		return Tokens(u) + " tokens"
+		return Tokens(u)
 	}
-	return fmt.Sprintf("%.1fk tokens", float64(n)/1e3)
+	return fmt.Sprintf("%.1fk", float64(n)/1e3)
 }

@@ -82,7 +82,7 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 		task.Completed, task.Failed, task.CheckFailed, task.Conflict,
 		task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
 		task.Killed, task.OutOfMemory, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused,
-		task.Interrupted, task.Terminated, task.Cancelled, task.Skipped,
+		task.NotRecorded, task.Interrupted, task.Terminated, task.Cancelled, task.Skipped,
 	} {
 		if n := t.counts[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))

@@ -89,7 +89,8 @@ func TestAnyPage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(),
 			rapid.StringOf(rapid.SampledFrom([]rune("a \t\n\r\x1b[漢\u202e\u200d\u0085\u2028+-"))))
-		p := page{size: size{rapid.IntRange(1, 60).Draw(t, "rows"), rapid.IntRange(1, 90).Draw(t, "columns")}, colour: false}
+		p := page{size: size{
+			rapid.IntRange(1, 60).Draw(t, "rows"), rapid.IntRange(1, 90).Draw(t, "columns")}}
 		q := tool.Question{Chain: rapid.SliceOfN(text, 0, 3).Draw(t, "chain"), Intent: tool.Intent{
 			Tool: text.Draw(t, "tool"), Effect: tool.Effect(text.Draw(t, "effect")),
 			Risk:    tool.Risk(text.Draw(t, "risk")),

@@ -1,4 +1,4 @@
-package output
+package transcript
 
 import (
 	"encoding/json"
@@ -52,5 +52,5 @@ func TestTranscript(t *testing.T) {
 
 ── user, 15:30:12
 │ do it
-`, Transcript(entries, []string{"killed: by signal 9"}))
+`, Text(entries, []string{"killed: by signal 9"}))
 }

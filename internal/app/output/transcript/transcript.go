@@ -1,4 +1,5 @@
-package output
+// Package transcript shows a transcript to people.
+package transcript
 
 import (
 	"fmt"
@@ -6,14 +7,15 @@ import (
 	"time"
 
 	"qq/internal/app/command"
+	"qq/internal/app/output"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
 
-// Transcript returns the entries of a transcript as text for people: who wrote each message and when,
+// Text returns the entries of a transcript as text for people: who wrote each message and when,
 // its tool calls, and its text. What a model or a file says stands behind a bar, so that it cannot look
 // like an entry of its own. ends says how each attempt ended that another one followed, as far as known.
-func Transcript(entries []llm.Entry, ends []string) string {
+func Text(entries []llm.Entry, ends []string) string {
 	var b strings.Builder
 	for _, e := range entries {
 		if e.Attempt > 1 {
@@ -21,19 +23,22 @@ func Transcript(entries []llm.Entry, ends []string) string {
 			if e.Attempt-2 < len(ends) {
 				before = fmt.Sprintf("attempt %d ended: %s, ", e.Attempt-1, ends[e.Attempt-2])
 			}
-			fmt.Fprintf(&b, "\n── %s\n", Spelled(fmt.Sprintf("%sattempt %d begins", before, e.Attempt)))
+			fmt.Fprintf(&b, "\n── %s\n", output.Spelled(fmt.Sprintf("%sattempt %d begins", before, e.Attempt)))
 		}
 		about := []string{strings.TrimSpace(string(e.Role) + " " + e.Tool), e.Time.Local().Format("15:04:05")}
-		if !e.Started.IsZero() {
-			about = append(about, "took "+Roundly(time.Duration(e.DurationMS)*time.Millisecond))
+		if !e.Started.IsZero() || e.DurationMS >= seen {
+			about = append(about, "took "+output.Roundly(time.Duration(e.DurationMS)*time.Millisecond))
+		}
+		if e.FirstMS >= seen {
+			about = append(about, "first token after "+output.Roundly(time.Duration(e.FirstMS)*time.Millisecond))
 		}
 		if e.Failed {
 			about = append(about, "failed")
 		}
 		if e.Usage != (task.Usage{}) {
-			about = append(about, Tokens(e.Usage)+" tokens")
+			about = append(about, output.Tokens(e.Usage)+" tokens")
 		}
-		fmt.Fprintf(&b, "\n── %s\n", Spelled(strings.Join(about, ", ")))
+		fmt.Fprintf(&b, "\n── %s\n", output.Spelled(strings.Join(about, ", ")))
 		for _, call := range e.Calls {
 			b.WriteString(barred("→ ", call.Line()))
 		}
@@ -46,6 +51,9 @@ func Transcript(entries []llm.Entry, ends []string) string {
 	}
 	return b.String()
 }
+
+// seen is how long an answer of a model takes at least whose time is told, in milliseconds.
+const seen = 100
 
 // barred returns text with first before its first line and a bar before each other line.
 func barred(first, text string) string {

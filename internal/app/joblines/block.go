@@ -1,0 +1,147 @@
+package joblines
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"qq/internal/control/board"
+	"qq/pkg/task"
+)
+
+// View says how a block of lines is to look.
+type View struct {
+	Now    time.Time
+	Width  int    // columns
+	Most   int    // lines
+	Chosen string // id of the job whose line is marked; empty for none
+}
+
+// Line is one line of a block.
+type Line struct {
+	ID   string // of the job
+	Live bool
+	Text string
+}
+
+// Block is what the terminal of a run shows of the jobs that its agent, or its batch, has started.
+type Block struct {
+	Lines []Line
+	Count Count
+}
+
+// Count counts jobs. Queued ones have no line.
+type Count struct {
+	AtWork, Queued int
+	Hidden         int  // of those at work, the ones that have no line for want of room
+	Ended, Failed  int  // of the ended ones that are known
+	More           bool // there were more of them
+}
+
+// String returns the counts for a status line: "3 at work, 2 queued". Of the ended jobs it counts those that are not
+// shown.
+func (c Count) String() string {
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(c.AtWork, "at work")
+	if c.Hidden > 0 {
+		parts[0] += fmt.Sprintf(" (%d not shown)", c.Hidden)
+	}
+	add(c.Queued, "queued")
+	if c.More && c.Ended > 0 {
+		parts = append(parts, fmt.Sprintf("more than %d ended", c.Ended))
+	} else {
+		add(c.Ended, "ended")
+	}
+	if c.Failed > 0 && len(parts) > 0 {
+		parts[len(parts)-1] += fmt.Sprintf(" (%d failed)", c.Failed)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// keep is how many ended jobs keep a line, of each agent that has started some. The others are counted.
+const keep = 3
+
+// maxEnded is how many ended jobs a root tells of at most.
+const maxEnded = 64
+
+// Of returns the block of the jobs of a run. list has parents first. A job is below the one that has started it, and
+// the jobs of one parent stay together.
+func Of(list []board.Job, past []board.Ended, v View) Block {
+	t := grow(list, past)
+	var b Block
+	b.Count.More = len(past) >= maxEnded
+	var rows []*Node
+	walk(t.top, nil, func(n *Node) { rows = append(rows, n) }, &b.Count)
+	shown := choose(rows, v)
+	for _, n := range rows {
+		if !shown[n] {
+			b.Count.hide(n)
+			continue
+		}
+		l := n.line(v.Now)
+		mark := "  "
+		if n.ID() == v.Chosen {
+			mark = "› "
+		}
+		if v.Chosen == "" {
+			mark = ""
+		}
+		b.Lines = append(b.Lines, Line{n.ID(), n.Job != nil, mark + l.fit(v.Width-len([]rune(mark)))})
+	}
+	return b
+}
+
+// hide counts a job that has no line.
+func (c *Count) hide(n *Node) {
+	if n.Job != nil {
+		c.Hidden++
+		return
+	}
+	c.end(n.Past)
+}
+
+func (c *Count) end(e *board.Ended) {
+	c.Ended++
+	if e.Status != task.Completed {
+		c.Failed++
+	}
+}
+
+// choose returns which rows are shown if there is not room for all: first the live jobs, and of them those around the
+// chosen one, then the jobs that ended last.
+func choose(rows []*Node, v View) map[*Node]bool {
+	shown := map[*Node]bool{}
+	room, liveJobs, at := max(v.Most, 0), 0, 0
+	for _, n := range rows {
+		if n.Job != nil {
+			if n.ID() == v.Chosen {
+				at = liveJobs
+			}
+			liveJobs++
+		}
+	}
+	first := max(min(at-room/2, liveJobs-room), 0)
+	i := 0
+	for _, n := range rows {
+		if n.Job == nil {
+			continue
+		}
+		if i >= first && room > 0 {
+			shown[n] = true
+			room--
+		}
+		i++
+	}
+	for i := len(rows) - 1; i >= 0 && room > 0; i-- {
+		if rows[i].Job == nil {
+			shown[rows[i]] = true
+			room--
+		}
+	}
+	return shown
+}
