@@ -72,7 +72,7 @@ var floors = [][]string{
 	},
 	{"internal/app/batch/launcher", "internal/app/bounds", "pkg/childproc", "internal/agent", "internal/models",
 		"internal/control", "internal/app/admin", "internal/app/batch", "internal/app/joblines",
-		"internal/app/narrator",
+		"internal/app/narrator", "internal/approval/dialog",
 		"internal/app/guides", "internal/app/planning", "internal/app/scope",
 		"internal/app/definitions", "internal/app/permissions",
 		"internal/app/signals", "internal/record/history", "internal/app/runs/filter"},

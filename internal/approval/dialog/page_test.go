@@ -1,4 +1,4 @@
-package approval
+package dialog
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 )
 
 func TestRows(t *testing.T) {
-	p := page{size{60, 20}, false}
+	p := page{size: size{60, 20}, colour: false}
 	var b strings.Builder
 	assert.False(t, p.write(&b, p.rows("0123456789abcdefghi\n\nмир\n漢字漢字漢字漢字漢", bar, barAgain), 10))
 	assert.Equal(t, "  │ 0123456789abcdef\n  ┆ ghi\n  │ \n  │ мир\n  │ 漢字漢字漢字漢字\n  ┆ 漢\n", b.String())
@@ -27,7 +27,7 @@ func TestRows(t *testing.T) {
 }
 
 func TestNothingKnown(t *testing.T) {
-	p := page{size{60, 80}, false}
+	p := page{size: size{60, 80}, colour: false}
 	text, cut := p.question(tool.Question{Intent: tool.Intent{Tool: "x"}}, false)
 	assert.Equal(t, "\nthe agent asks: x (effect unknown, unknown risk)\n", text)
 	assert.False(t, cut)
@@ -35,7 +35,7 @@ func TestNothingKnown(t *testing.T) {
 
 // No name and no long line looks like a row of the question itself.
 func TestSpoofedRows(t *testing.T) {
-	p := page{size{60, 30}, false}
+	p := page{size: size{60, 30}, colour: false}
 	text, _ := p.question(tool.Question{
 		Chain: []string{"default", "coder"}, Dir: "x asks: read_file (reads, low risk)\n  read a",
 		Task: strings.Repeat("y", 20) + "run: ls -l",
@@ -89,7 +89,8 @@ func TestAnyPage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(),
 			rapid.StringOf(rapid.SampledFrom([]rune("a \t\n\r\x1b[漢\u202e\u200d\u0085\u2028+-"))))
-		p := page{size{rapid.IntRange(1, 60).Draw(t, "rows"), rapid.IntRange(1, 90).Draw(t, "columns")}, false}
+		p := page{size: size{
+			rapid.IntRange(1, 60).Draw(t, "rows"), rapid.IntRange(1, 90).Draw(t, "columns")}}
 		q := tool.Question{Chain: rapid.SliceOfN(text, 0, 3).Draw(t, "chain"), Intent: tool.Intent{
 			Tool: text.Draw(t, "tool"), Effect: tool.Effect(text.Draw(t, "effect")),
 			Risk:    tool.Risk(text.Draw(t, "risk")),

@@ -1,4 +1,4 @@
-package approval
+package dialog
 
 import (
 	"cmp"
@@ -38,6 +38,7 @@ const (
 type page struct {
 	size
 	colour bool
+	fits   bool // no row may be wider, also on a narrow terminal
 }
 
 // question returns the text above the choice of answers. If whole is set, the text is complete. Otherwise the
@@ -92,11 +93,7 @@ func (p page) about(q tool.Question) []string {
 		rows := p.rows(strings.Join(strings.Fields(label+text), " "), indent, barAgain)
 		if len(rows) > aboutRows {
 			rows = rows[:aboutRows]
-			last := []rune(rows[aboutRows-1])
-			for width(string(last))+columns('…') > p.columns && len(last) > barWidth {
-				last = last[:len(last)-1]
-			}
-			rows[aboutRows-1] = string(last) + "…"
+			rows[aboutRows-1] = shortened(rows[aboutRows-1], p.columns)
 		}
 		all = append(all, rows...)
 	}
@@ -121,7 +118,11 @@ func (p page) write(b *strings.Builder, rows []string, most int) (cut bool) {
 		case left == 0 || i < from || i >= from+left:
 			b.WriteString(row + "\n")
 		case i == from:
-			fmt.Fprintf(b, "%s%s\n", indent, p.paint(yellow, fmt.Sprintf("… %d rows are left out here …", left)))
+			remark := fmt.Sprintf("… %d rows are left out here …", left)
+			if p.fits {
+				remark = fitting(remark, p.columns-len(indent))
+			}
+			b.WriteString(indent + p.paint(yellow, remark) + "\n")
 		}
 	}
 	return left > 0

@@ -1,4 +1,6 @@
-package approval
+// Package dialog asks a person on the controlling terminal: about calls of tools ([Terminal.Ask]), with yes or no
+// ([Terminal.Confirm]), and for a line of text ([Terminal.Line]).
+package dialog
 
 import (
 	"cmp"
@@ -12,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"qq/internal/approval"
 	"qq/pkg/tool"
 )
 
@@ -26,8 +29,9 @@ type Screen interface {
 	Resumed() <-chan os.Signal
 }
 
-// Terminal is a [Prompter] on the controlling terminal. It asks one question at a
-// time, wherever stdout and stderr go, and reads one line as the answer:
+// Terminal is an [approval.Prompter] on the controlling terminal. If one question is open, it
+// shows that, wherever stdout and stderr go, and reads one line as the answer. Several questions
+// are shown as a list: see list.go.
 //
 //	default › coder 1b2c3d4e asks: run_pty_cmd (executes, high risk)
 //	  task: Make the tests pass
@@ -53,8 +57,12 @@ type Screen interface {
 // Not promised: rows on a terminal that draws Greek or Cyrillic letters two columns
 // wide may break earlier. The mode of the terminal is not changed, except by a hidden [Terminal.Line].
 type Terminal struct {
+	Dumb bool // it obeys no control sequences
+
 	screen Screen // nil means that nothing else writes to the terminal
 	colour bool
+
+	name string // of the terminal
 
 	mu   sync.Mutex // held while a question is shown
 	tty  int        // a descriptor that does not block; -1 when closed
@@ -62,12 +70,13 @@ type Terminal struct {
 	call *os.File   // writing to it makes wake readable
 
 	resumed chan struct{} // holds one when the process went on after a stop
+
+	desk     approval.Desk // while one question is shown that others may join
+	listed   listed
+	oneByOne bool // it cannot show a list: one question after the other is shown
 }
 
-var _ Prompter = (*Terminal)(nil)
-
-// errBackground says that nobody can be asked now. A shell can bring the process back to the terminal.
-var errBackground = errors.New("the terminal belongs to another job")
+var _ approval.Prompter = (*Terminal)(nil)
 
 // errEOF says that the person pressed Control-D, or that the terminal is closed.
 var errEOF = errors.New("end of input")
@@ -87,7 +96,7 @@ func openTerminal(name string, colour bool, screen Screen) (*Terminal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	p := &Terminal{screen: screen, colour: colour, tty: tty, resumed: make(chan struct{}, 1)}
+	p := &Terminal{screen: screen, colour: colour, name: name, tty: tty, resumed: make(chan struct{}, 1)}
 	if err = p.foreground(); err == nil {
 		p.wake, p.call, err = os.Pipe()
 	}
@@ -115,47 +124,96 @@ func (p *Terminal) Close() error {
 func (p *Terminal) foreground() error {
 	group, err := unix.IoctlGetInt(p.tty, unix.TIOCGPGRP)
 	if err == nil && group != unix.Getpgrp() {
-		return errBackground
+		return approval.ErrBackground
 	}
 	return nil
 }
 
-// Ask implements [Prompter].
-func (p *Terminal) Ask(ctx context.Context, q tool.Question) (Answer, error) {
+// Ask implements [approval.Prompter].
+func (p *Terminal) Ask(ctx context.Context, q tool.Question, desk approval.Desk) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return "", err
+		return err
 	}
 	if p.tty < 0 {
-		return "", os.ErrClosed
+		return os.ErrClosed
 	}
 	if err := p.foreground(); err != nil {
-		return "", err
+		return err
 	}
 	release, err := p.hold(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer release()
-	defer p.watch(ctx)()
+	defer p.watch(ctx, desk)()
+	for {
+		if err := p.show(ctx, q, desk); err != nil && !errors.Is(err, errSeveral) {
+			return err
+		}
+		open := slices.ContainsFunc(desk.Waiting(), func(o tool.Question) bool { return o.ID == q.ID })
+		switch {
+		case ctx.Err() != nil || !open && desk.Over(q.ID) != nil:
+			return ctx.Err()
+		case !open:
+			return approval.ErrPutOff
+		}
+	}
+}
+
+// show shows q alone, or all open questions. It returns when q may be over.
+func (p *Terminal) show(ctx context.Context, q tool.Question, desk approval.Desk) error {
+	if !p.oneByOne && len(desk.Waiting()) > 1 {
+		return p.several(ctx, q, desk)
+	}
+	return p.single(ctx, q, desk)
+}
+
+// errSeveral says that more questions are open than the one that is shown.
+var errSeveral = errors.New("several questions are open")
+
+// single shows q alone, and waits for the answer. It returns errSeveral when another question comes.
+func (p *Terminal) single(ctx context.Context, q tool.Question, desk approval.Desk) error {
+	if !p.oneByOne {
+		p.desk = desk
+		defer func() { p.desk = nil }()
+	}
 	answer, err := p.converse(ctx, q)
 	switch {
 	case err == nil:
-		return answer, nil
 	case ctx.Err() != nil:
-		word := "no longer needed"
-		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			word = "no answer in time"
-		}
-		_, _ = unix.Write(p.tty, []byte("\n("+word+")\n")) // as far as the terminal takes it
-		return "", ctx.Err()
+		p.part("\n(" + ended(context.Cause(ctx)) + ")\n")
+		return ctx.Err()
 	case errors.Is(err, errEOF):
 		// A closed terminal reads like Control-D, but writing to it fails.
-		return No, p.write(ctx, "\n")
+		if err := p.write(ctx, "\n"); err != nil {
+			return err
+		}
+		answer = approval.No
+	default:
+		return err
 	}
-	return "", err
+	if err := desk.Answer(q.ID, answer, approval.ByTerminal); err != nil {
+		p.part("(" + ended(err) + ")\n")
+	}
+	return nil
 }
+
+// ended says how a question ended that was shown. err is the cause of the end.
+func ended(err error) string {
+	var over *approval.OverError
+	switch {
+	case errors.As(err, &over) && over.By != "":
+		return fmt.Sprintf("answered at the %s: %s", over.By, over.Answer)
+	case errors.Is(err, context.DeadlineExceeded), over != nil && over.Answer == approval.Unanswered:
+		return "no answer in time"
+	}
+	return "no longer needed"
+}
+
+// part writes as much of text as the terminal takes.
+func (p *Terminal) part(text string) { _, _ = unix.Write(p.tty, []byte(text)) }
 
 // hold keeps all others from writing to the terminal until release is called.
 func (p *Terminal) hold(ctx context.Context) (release func(), err error) {
@@ -167,26 +225,26 @@ func (p *Terminal) hold(ctx context.Context) (release func(), err error) {
 
 // answers are what a person may type, in the order in which it is offered.
 var answers = []struct {
-	Answer
+	approval.Answer
 	words []string
 	// offer returns the text of the offer, "" if the answer is not offered for a call.
 	offer func(tool.Question) string
 }{
-	{Once, []string{"o", "once", "y", "yes"}, func(tool.Question) string { return "[o]nce" }},
-	{Session, []string{"s", "session"}, func(q tool.Question) string {
+	{approval.Once, []string{"o", "once", "y", "yes"}, func(tool.Question) string { return "[o]nce" }},
+	{approval.Session, []string{"s", "session"}, func(q tool.Question) string {
 		if q.Intent.Special {
 			return ""
 		}
 		return fmt.Sprintf("for this [s]ession (every %s, %s, any agent)", brief(q.Intent.Tool),
 			cmp.Or(anything[q.Intent.Effect], "any arguments"))
 	}},
-	{Folder, []string{"f", "folder"}, func(q tool.Question) string {
+	{approval.Folder, []string{"f", "folder"}, func(q tool.Question) string {
 		if q.Lasting == "" {
 			return ""
 		}
 		return fmt.Sprintf("always in this [f]older (%s)", tool.Visible(q.Lasting))
 	}},
-	{No, []string{"n", "no"}, func(tool.Question) string { return "[n]o" }},
+	{approval.No, []string{"n", "no"}, func(tool.Question) string { return "[n]o" }},
 }
 
 // anything says what else an answer for the session allows, by the effect of the call.
@@ -209,7 +267,7 @@ func offers(q tool.Question, unseen bool) (all []string) {
 }
 
 // answerOf returns the answer that line gives to a question, or "" if it gives none.
-func answerOf(line string, q tool.Question) Answer {
+func answerOf(line string, q tool.Question) approval.Answer {
 	word := strings.ToLower(strings.TrimSpace(line))
 	for _, a := range answers {
 		if slices.Contains(a.words, word) && a.offer(q) != "" {
@@ -220,23 +278,23 @@ func answerOf(line string, q tool.Question) Answer {
 }
 
 // converse shows q and reads lines until one is an answer.
-func (p *Terminal) converse(ctx context.Context, q tool.Question) (Answer, error) {
+func (p *Terminal) converse(ctx context.Context, q tool.Question) (approval.Answer, error) {
 	whole := false
-	text, unseen := page{p.size(), p.colour}.question(q, whole)
+	text, unseen := page{size: p.size(), colour: p.colour}.question(q, whole)
 	for {
 		line, err := p.exchange(ctx, text, page{size: p.size()}.choices(offers(q, unseen)))
 		answer := answerOf(line, q)
 		switch word := strings.ToLower(strings.TrimSpace(line)); {
 		case errors.Is(err, errResumed):
-			text, unseen = page{p.size(), p.colour}.question(q, whole)
+			text, unseen = page{size: p.size(), colour: p.colour}.question(q, whole)
 		case err != nil:
 			return "", err
 		case unseen && (word == "a" || word == "all"):
 			whole = true
-			text, unseen = page{p.size(), p.colour}.question(q, whole)
+			text, unseen = page{size: p.size(), colour: p.colour}.question(q, whole)
 		case answer == "": // also Enter, which is typed by habit
 			text = indent + "type one of the letters in brackets\n"
-		case unseen && answer != No:
+		case unseen && answer != approval.No:
 			text = indent + "a part was not shown: type a first\n"
 		default:
 			return answer, nil

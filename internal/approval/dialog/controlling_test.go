@@ -1,4 +1,4 @@
-package approval
+package dialog
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func play(how string) {
 	if how == "put aside" { // another one has the terminal now
 		defer job(&syscall.SysProcAttr{Foreground: true, Ctty: p.tty}, "wait")()
 	}
-	fmt.Println(p.Ask(context.Background(), question()))
+	fmt.Println(ask(context.Background(), p, question()))
 }
 
 // job starts this program again in a process group of its own. end waits for it.

@@ -1,4 +1,4 @@
-package approval
+package dialog
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"qq/internal/approval"
 )
 
 // maxLine is how many bytes of a typed line are kept; terminals do not pass on longer lines.
@@ -33,9 +35,9 @@ var errResumed = errors.New("the process was stopped and goes on")
 // settleTime is how long after a line is read the news may come that the process was stopped before.
 var settleTime = 50 * time.Millisecond
 
-// watch makes await return when ctx ends and when the process goes on after a stop. The caller must call stop before
-// the next question.
-func (p *Terminal) watch(ctx context.Context) (stop func()) {
+// watch makes await return when ctx ends, when the process goes on after a stop and when the questions of desk change,
+// which may be nil. The caller must call stop before the next question.
+func (p *Terminal) watch(ctx context.Context, desk approval.Desk) (stop func()) {
 	ended := make(chan struct{})
 	unhook := context.AfterFunc(ctx, func() {
 		defer close(ended)
@@ -49,6 +51,9 @@ func (p *Terminal) watch(ctx context.Context) (stop func()) {
 		default:
 		}
 		telling.Go(func() { p.tellResumed(done) })
+	}
+	if desk != nil {
+		telling.Go(func() { p.tellChanged(desk, done) })
 	}
 	return func() {
 		if !unhook() {
@@ -73,6 +78,19 @@ func (p *Terminal) tellResumed(done <-chan struct{}) {
 		case p.resumed <- struct{}{}:
 			p.rouse()
 		default:
+		}
+	}
+}
+
+// tellChanged makes await return each time the questions of desk change, until done.
+func (p *Terminal) tellChanged(desk approval.Desk, done <-chan struct{}) {
+	for {
+		changed := desk.Changed()
+		p.rouse()
+		select {
+		case <-changed:
+		case <-done:
+			return
 		}
 	}
 }
@@ -174,7 +192,8 @@ func (p *Terminal) write(ctx context.Context, text string) error {
 func again(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) }
 
 // await waits until the terminal can be read from or, with toWrite, written to. It returns the
-// error of ctx if that ends first, and errResumed if the process was stopped before. In the background
+// error of ctx if that ends first, and errResumed if the process was stopped before. While one question is
+// shown, it returns errSeveral when others are open. In the background
 // it goes on to wait: to touch the terminal would stop the process again.
 //
 // It uses select(2), because kqueue and poll do not support /dev/tty on all systems. Its
@@ -188,6 +207,9 @@ func (p *Terminal) await(ctx context.Context, toWrite bool) error {
 		}
 		if p.wasResumed() && p.foreground() == nil {
 			return errResumed
+		}
+		if p.desk != nil && len(p.desk.Waiting()) > 1 {
+			return errSeveral
 		}
 		ready, err := wait(p.tty, int(p.wake.Fd()), toWrite)
 		if err != nil {

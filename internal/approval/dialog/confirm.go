@@ -1,4 +1,4 @@
-package approval
+package dialog
 
 import (
 	"context"
@@ -29,9 +29,9 @@ func (p *Terminal) Confirm(ctx context.Context, c Confirmation) (bool, error) {
 		return false, err
 	}
 	defer release()
-	defer p.watch(ctx)()
+	defer p.watch(ctx, nil)()
 	whole := false
-	text, cut := page{p.size(), p.colour}.confirmation(c, whole)
+	text, cut := page{size: p.size(), colour: p.colour}.confirmation(c, whole)
 	for {
 		choice, other := "[y]es, [n]o: ", "type y or n\n"
 		if cut {
@@ -41,7 +41,7 @@ func (p *Terminal) Confirm(ctx context.Context, c Confirmation) (bool, error) {
 		answer = strings.ToLower(strings.TrimSpace(answer))
 		switch {
 		case errors.Is(err, errResumed):
-			text, cut = page{p.size(), p.colour}.confirmation(c, whole)
+			text, cut = page{size: p.size(), colour: p.colour}.confirmation(c, whole)
 		case err != nil:
 			_ = p.write(ctx, "\n")
 			return false, err
@@ -51,7 +51,7 @@ func (p *Terminal) Confirm(ctx context.Context, c Confirmation) (bool, error) {
 			return false, nil
 		case cut && (answer == "a" || answer == "all"):
 			whole = true
-			text, cut = page{p.size(), p.colour}.confirmation(c, whole)
+			text, cut = page{size: p.size(), colour: p.colour}.confirmation(c, whole)
 		default:
 			text = indent + other
 		}

@@ -1,4 +1,4 @@
-package approval
+package dialog
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"qq/internal/approval"
 )
 
 // Somebody who halts the terminal with Control-S halts the question, not the run.
@@ -22,5 +24,5 @@ func TestHalted(t *testing.T) {
 	require.NoError(t, unix.IoctlSetInt(d.tty, unix.TCXONC, unix.TCOON))
 	d.expect(choice)
 	d.typed("o\n")
-	assert.Equal(t, reply{Once, nil}, <-c)
+	assert.Equal(t, reply{approval.Once, nil}, <-c)
 }

@@ -1,4 +1,4 @@
-package approval
+package dialog
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package approval
+package dialog
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"qq/internal/approval"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -127,14 +128,14 @@ func (d *terminalScreen) typed(text string) {
 
 // reply is what an Ask returned.
 type reply struct {
-	Answer
+	approval.Answer
 	err error
 }
 
 func (d *terminalScreen) asks(ctx context.Context, q tool.Question) <-chan reply {
 	c := make(chan reply, 1)
 	go func() {
-		a, err := d.Ask(ctx, q)
+		a, err := ask(ctx, d.Terminal, q)
 		c <- reply{a, err}
 	}()
 	return c
@@ -150,9 +151,10 @@ func question() tool.Question {
 }
 
 func TestAnswers(t *testing.T) {
-	for line, want := range map[string]Answer{
-		"o": Once, "once": Once, " ONCE ": Once, "s": Session, "Session": Session,
-		"n": No, "no": No, "y": Once, "Yes": Once,
+	for line, want := range map[string]approval.Answer{
+		"o": approval.Once, "once": approval.Once, " ONCE ": approval.Once, "s": approval.Session,
+		"Session": approval.Session,
+		"n":       approval.No, "no": approval.No, "y": approval.Once, "Yes": approval.Once,
 	} {
 		d := newScreen(t, false, nil)
 		c := d.asks(t.Context(), question())
@@ -177,7 +179,7 @@ func TestNoAnswer(t *testing.T) {
 	d.expect("o")
 	assert.Empty(t, c, "an answer ends with Enter")
 	d.typed("\n")
-	assert.Equal(t, reply{Once, nil}, <-c)
+	assert.Equal(t, reply{approval.Once, nil}, <-c)
 }
 
 // What is typed before a question stands there does not answer it, whole lines
@@ -190,7 +192,7 @@ func TestTypedAhead(t *testing.T) {
 		c := d.asks(t.Context(), question())
 		d.expect(choice)
 		d.typed("n\n")
-		assert.Equal(t, reply{No, nil}, <-c, "after %q", ahead)
+		assert.Equal(t, reply{approval.No, nil}, <-c, "after %q", ahead)
 		d.expect("n\r\n")
 	}
 }
@@ -214,7 +216,7 @@ func TestCancel(t *testing.T) {
 		c = d.asks(t.Context(), question())
 		d.expect(choice)
 		d.typed("s\n")
-		assert.Equal(t, reply{Session, nil}, <-c)
+		assert.Equal(t, reply{approval.Session, nil}, <-c)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -256,7 +258,7 @@ func TestResume(t *testing.T) {
 	resumes()
 	assert.Equal(t, strings.TrimPrefix(whole, "a\n"), d.expect(choice))
 	d.typed("o\n")
-	assert.Equal(t, reply{Once, nil}, <-c)
+	assert.Equal(t, reply{approval.Once, nil}, <-c)
 
 	yes := d.confirms(t.Context(), "a line")
 	const confirm = "[y]es, [n]o: "
@@ -275,7 +277,7 @@ func TestEnd(t *testing.T) {
 	d.typed("o\x04") // hands over what is typed, without Enter
 	d.expect("o")
 	d.typed("\x04")
-	assert.Equal(t, reply{No, nil}, <-c)
+	assert.Equal(t, reply{approval.No, nil}, <-c)
 	d.expect("\r\n")
 
 	c = d.asks(t.Context(), question())
@@ -283,15 +285,15 @@ func TestEnd(t *testing.T) {
 	d.hangUp()
 	r := <-c
 	require.Error(t, r.err, "nobody said no")
-	assert.NotEqual(t, Once, r.Answer)
-	_, err := d.Ask(t.Context(), question())
+	assert.NotEqual(t, approval.Once, r.Answer)
+	_, err := ask(t.Context(), d.Terminal, question())
 	require.Error(t, err)
 }
 
 func TestClosed(t *testing.T) {
 	d := newScreen(t, false, nil)
 	require.NoError(t, d.Close())
-	_, err := d.Ask(t.Context(), question())
+	_, err := ask(t.Context(), d.Terminal, question())
 	assert.ErrorIs(t, err, os.ErrClosed)
 }
 
@@ -384,7 +386,7 @@ func TestSpecial(t *testing.T) {
 		assert.Empty(t, c, "%q is no answer", line)
 		d.typed(line + "\n")
 	}
-	assert.Equal(t, reply{Once, nil}, <-c)
+	assert.Equal(t, reply{approval.Once, nil}, <-c)
 }
 
 // Whoever decides has to see everything first, as harmless as the rest.
@@ -412,13 +414,13 @@ func TestAll(t *testing.T) {
 		" ALL \n\ndefault › coder asks: run_pty_cmd (executes, high risk)\n  run: go test ./...\n"+want.String(),
 		whole)
 	d.typed("o\n")
-	assert.Equal(t, reply{Once, nil}, <-c)
+	assert.Equal(t, reply{approval.Once, nil}, <-c)
 
 	q.Intent.Preview, q.Intent.Summary = "", strings.Repeat("very ", 100)+"long"
 	c = d.asks(t.Context(), q)
 	assert.Contains(t, d.expect(more), " long\n", "the end of a summary says what is special")
 	d.typed("n\n")
-	assert.Equal(t, reply{No, nil}, <-c, "what was not shown can be refused")
+	assert.Equal(t, reply{approval.No, nil}, <-c, "what was not shown can be refused")
 }
 
 // A command cannot push its end off the screen, nor can one line of a diff.
@@ -505,4 +507,24 @@ func TestColour(t *testing.T) {
 	d.expect("(every edit_file, any file, any agent), [n]o: ")
 	d.typed("n\n")
 	<-c
+}
+
+func TestAnswerForTheFolder(t *testing.T) {
+	q := question()
+	q.Lasting = "run_pty_cmd(go test ./...)"
+	for _, line := range []string{"f", "Folder"} {
+		d := newScreen(t, false, nil)
+		c := d.asks(t.Context(), q)
+		d.expect("[o]nce, for this [s]ession (every run_pty_cmd, any command, any agent),\r\n" +
+			"always in this [f]older (run_pty_cmd(go test ./...)), [n]o: ")
+		d.typed(line + "\n")
+		assert.Equal(t, reply{approval.Folder, nil}, <-c, line)
+	}
+	d := newScreen(t, false, nil)
+	c := d.asks(t.Context(), question())
+	d.expect(choice)
+	d.typed("f\n")
+	d.expect(choice)
+	d.typed("n\n")
+	assert.Equal(t, reply{approval.No, nil}, <-c)
 }

@@ -1,4 +1,4 @@
-package approval
+package dialog
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func (p *Terminal) Line(ctx context.Context, text, choice string, hidden bool) (
 		return "", err
 	}
 	defer release()
-	defer p.watch(ctx)()
+	defer p.watch(ctx, nil)()
 	if hidden {
 		shown, err := hide(p.tty)
 		if err != nil {

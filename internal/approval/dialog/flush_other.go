@@ -1,6 +1,6 @@
 //go:build !linux
 
-package approval
+package dialog
 
 import "golang.org/x/sys/unix"
 
