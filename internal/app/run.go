@@ -117,7 +117,7 @@ func (one *oneRun) do(ctx context.Context) error {
 	defer transcript.Close()
 	one.task.Schema = one.options.Schema
 	if one.options.Format == output.Text && one.r.Out.Terminal() && len(one.options.Schema) == 0 {
-		one.live = output.NewLive(one.r.Out)
+		one.live = output.NewAnswer(one.r.Invocation, cfg.Settings.Markdown)
 		if one.Model.Kind == models.Extract {
 			one.live.Head = output.Copied
 		}
@@ -165,6 +165,7 @@ func (one *oneRun) wait() {
 	}
 	one.waiting = output.StartWaiting(r.Err, one.w, r.signals.Ends())
 	one.w.stream.Glance(one.waiting)
+	r.Show(one.waiting)
 }
 
 // printPlan prints the task and how a long text would be cut.

@@ -18,6 +18,7 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/internal/record"
+	"qq/internal/undo"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -31,6 +32,8 @@ type Process interface {
 	Trust(c *cli.Context) (config.Config, string, error)
 	// Wire makes the runner of the tasks, and starts to handle signals.
 	Wire(n Needs) (Runner, error)
+	// Show shows what the jobs do above the line of s, and reads keys that steer them.
+	Show(s output.Shown)
 	// Stop is closed by the first signal.
 	Stop() <-chan struct{}
 	// Signalled returns the exit code after a signal; 0 means that there was no signal.
@@ -47,6 +50,7 @@ type Needs struct {
 	Repairs  int       // how often work that fails its check goes back to the agent
 	Events   io.Writer // gets each event as a line of JSON; may be nil
 	Verbose  bool
+	Undo     *undo.Book // keeps what file tools change; nil means that nothing is kept
 }
 
 // Runner runs tasks in child processes.

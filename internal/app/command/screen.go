@@ -42,6 +42,9 @@ type Screen struct {
 	Ends <-chan struct{}
 	// Continued gets SIGCONT, from whoever handles signals.
 	Continued chan os.Signal
+	// Reader reads keys from the terminal while nobody holds the Screen; nil if nobody does. It is set before anybody
+	// holds it.
+	Reader Lender
 
 	mu    sync.Mutex
 	free  *sync.Cond // signalled when busy ends and when kept text is taken
@@ -126,12 +129,17 @@ func (o *Output) Writable() bool {
 func (o *Output) Terminal() bool { return o.terminal }
 
 // Width returns the number of columns of the terminal, or 0 if o is not a terminal.
-func (o *Output) Width() int {
-	width, _, err := term.GetSize(int(o.file.Fd()))
+func (o *Output) Width() int { return o.size().Columns }
+
+// Height returns the number of rows of the terminal, or 0 if o is not a terminal.
+func (o *Output) Height() int { return o.size().Rows }
+
+func (o *Output) size() block.Size {
+	columns, rows, err := term.GetSize(int(o.file.Fd()))
 	if err != nil {
-		return 0
+		return block.Size{}
 	}
-	return width
+	return block.Size{Columns: columns, Rows: rows}
 }
 
 // foreground reports whether this process is in the foreground of the terminal o. If o does not tell, because it is no
@@ -159,10 +167,11 @@ func (o *Output) WriteString(s string) (int, error) { return o.Write([]byte(s)) 
 // [Printable].
 func (o *Output) Raw() io.Writer { return raw{o} }
 
-type raw struct{ *Output }
+// raw embeds no Output: io.WriteString would take its WriteString, which leaves out control sequences.
+type raw struct{ to *Output }
 
 // Write implements io.Writer.
-func (r raw) Write(p []byte) (int, error) { return r.write(p) }
+func (r raw) Write(p []byte) (int, error) { return r.to.write(p) }
 
 func (o *Output) write(p []byte) (int, error) {
 	s := o.screen
@@ -243,11 +252,7 @@ func (s *Screen) size() block.Size {
 	if s.on == nil {
 		return block.Size{}
 	}
-	columns, rows, err := term.GetSize(int(s.on.file.Fd()))
-	if err != nil {
-		return block.Size{}
-	}
-	return block.Size{Columns: columns, Rows: rows}
+	return s.on.size()
 }
 
 // fit reports whether what is kept can be written without a change of the block.
@@ -317,7 +322,12 @@ func (s *Screen) put(pieces []piece) {
 type Owner interface {
 	// Print takes text for the terminal: it is [Printable], but for control sequences of qq itself.
 	Print(text string)
-	// Lend gives up the terminal for a question, until Regain is called.
+	Lender
+}
+
+// Lender uses the terminal, and lends it.
+type Lender interface {
+	// Lend gives up the terminal for a question, until Regain is called. Several may have it lent.
 	Lend()
 	Regain()
 }
@@ -333,7 +343,7 @@ func (s *Screen) Own(owner Owner) {
 	s.owner, s.lines = owner, nil
 }
 
-// Draw writes text of the [Owner] at once.
+// Draw writes text of the [Owner], or of who holds the Screen, at once.
 func (o *Output) Draw(text string) error {
 	_, err := o.send([]byte(text))
 	return err
@@ -386,21 +396,29 @@ func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 	}
 	s.busy = true
 	s.put([]piece{{s.on, []byte(s.block.Erase())}})
-	owner := s.owner
-	if owner != nil {
+	lender := s.lender()
+	if lender != nil {
 		s.mu.Unlock()
-		owner.Lend()
+		lender.Lend()
 		s.mu.Lock()
 	}
 	return func() {
-		if owner != nil {
-			owner.Regain()
+		if lender != nil {
+			lender.Regain()
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.block.Forget()
 		s.flush()
 	}, nil
+}
+
+// lender returns who must lend the terminal to who holds the Screen; nil if nobody must.
+func (s *Screen) lender() Lender {
+	if s.owner != nil {
+		return s.owner
+	}
+	return s.Reader
 }
 
 // Resumed implements approval.Screen.

@@ -276,8 +276,8 @@ func TestScreenManyWriters(t *testing.T) {
 	}
 }
 
-// A block of several lines is drawn at most ten times a second, and only what has changed. Text that would move it waits
-// as long. While the screen is held it is away.
+// A block of several lines is drawn at most ten times a second, and only what has changed. Text that would move it
+// waits as long. While the screen is held it is away.
 func TestScreenBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisplay(t)
@@ -298,8 +298,8 @@ func TestScreenBlock(t *testing.T) {
 		time.Sleep(frame)
 		shows("\x1b[Jtext\n\x1bD\x1bD\x1b[2A\x1b7\x1b[1B\rone\x1b[K\x1b[1B\r99\x1b[K\x1b8")
 		time.Sleep(frame)
-		d.err.Block([]string{"one", "100"})
-		shows("\x1b7\x1b[2B\r100\x1b[K\x1b8")
+		d.err.Block([]string{"one", "98"})
+		shows("\x1b7\x1b[2B\x1b[2G8\x1b[K\x1b8")
 		release := d.hold()
 		shows("\x1b[J")
 		d.err.Block([]string{"1", "2"})

@@ -1,9 +1,11 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"qq/internal/app/command"
@@ -26,16 +28,18 @@ type Waiting struct {
 	work  Work
 	start time.Time
 	clock redrawing
+	stops atomic.Bool // the run is to end
 
 	mu    sync.Mutex  // never held while something is written
 	calls event.Calls // with the text that is shown
 
 	drawing sync.Mutex // held while something is written
 	live    *Live      // nil if the text of the model is not shown
+	rows    JobLines   // nil if there are none
 	model   string
 	open    bool      // the text of a turn is on the screen, and may go on
 	since   time.Time // when the last text was printed
-	line    string    // what is shown
+	lines   []string  // what is shown
 }
 
 // StartWaiting shows on w, a terminal, what is at work, until Stop is called. Once ends is closed, it says that
@@ -49,11 +53,32 @@ func StartWaiting(w *command.Output, work Work, ends <-chan struct{}) *Waiting {
 
 // redraw implements drawn.
 func (l *Waiting) redraw(stops bool) {
-	line := stopping
-	if !stops {
-		line = l.text(time.Now())
+	l.stops.Store(stops)
+	l.Redraw()
+}
+
+// Redraw shows it as it is now.
+func (l *Waiting) Redraw() {
+	now, line := time.Now(), stopping
+	l.drawing.Lock()
+	of := l.rows
+	l.drawing.Unlock()
+	j := jobsOf(of, l.w, l.start, now)
+	switch {
+	case l.stops.Load():
+	case len(j.Rows) > 0:
+		line = l.counted(cmp.Or(j.Said, j.Count), now)
+	default:
+		line = l.text(now)
 	}
-	l.show(line)
+	l.show(j.Rows, line)
+}
+
+// counted returns the line below those of the jobs.
+func (l *Waiting) counted(status string, now time.Time) string {
+	return fit(columnsFor(l.w), part{text: status, least: 8},
+		part{before: " · ", text: Clock(now.Sub(l.start)), rank: 1},
+		part{before: " · ", text: tokensSoFar(l.work.Used()), rank: 2})
 }
 
 // Stop removes the line for good.
@@ -62,7 +87,18 @@ func (l *Waiting) Stop() {
 		return
 	}
 	l.clock.end()
-	l.show("")
+	if rows := l.Below(nil); rows != nil {
+		rows.Close()
+	}
+	l.show(nil, "")
+}
+
+// Below implements [Shown].
+func (l *Waiting) Below(rows JobLines) JobLines {
+	l.drawing.Lock()
+	defer l.drawing.Unlock()
+	rows, l.rows = l.rows, rows
+	return rows
 }
 
 // For says which model the run waits for.
@@ -90,7 +126,9 @@ func (l *Waiting) Chunk(c llm.Chunk) {
 	}
 	l.drawing.Lock()
 	defer l.drawing.Unlock()
-	l.draw("")
+	if len(l.lines) <= 1 {
+		l.draw(nil)
+	}
 	l.open = true
 	l.live.Chunk(c)
 }
@@ -184,19 +222,26 @@ func counts(atWork, others int, word string) string {
 	return fmt.Sprintf("%d at work, %d %s", atWork, others, word)
 }
 
-// show shows line in the place of what was shown, unless a text of the model has begun meanwhile.
-func (l *Waiting) show(line string) {
+// show shows rows and line in the place of what was shown. While a text of the model is on the screen, line is shown
+// only below rows.
+func (l *Waiting) show(rows []string, line string) {
 	l.drawing.Lock()
 	defer l.drawing.Unlock()
-	if !l.open {
-		l.draw(line)
+	switch {
+	case len(rows) > 0 && l.rows != nil:
+		l.draw(append(rows, line))
+	case l.open && len(l.lines) <= 1:
+	case l.open || line == "":
+		l.draw(nil)
+	default:
+		l.draw([]string{line})
 	}
 }
 
-// draw shows line. The caller holds l.drawing.
-func (l *Waiting) draw(line string) {
-	if line != l.line {
-		l.line = line
-		l.w.Status(line)
+// draw shows lines. The caller holds l.drawing.
+func (l *Waiting) draw(lines []string) {
+	if len(lines) > 1 || !slices.Equal(lines, l.lines) { // several lines depend on the size of the terminal
+		l.lines = lines
+		l.w.Block(lines)
 	}
 }

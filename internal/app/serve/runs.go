@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/app/serve/page"
 	"qq/internal/app/serve/view"
@@ -125,7 +126,7 @@ func (s *server) liveMeta(meta []page.Text, st view.State, live bool, ms int64, 
 		if st.Paused {
 			add("paused")
 		}
-		add(output.Roundly(s.now().Sub(st.Root.Started)))
+		add(figures.Roundly(s.now().Sub(st.Root.Started)))
 		used = st.Used
 	} else if ms > 0 {
 		add(words.Took(ms))

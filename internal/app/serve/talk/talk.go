@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"qq/internal/app/output"
+	"qq/internal/app/figures"
 	"qq/internal/app/serve/page"
 	"qq/internal/tools/edit"
 	"qq/pkg/llm"
@@ -40,10 +40,10 @@ func Entries(entries []llm.Entry) []page.Entry {
 			llm.ToolRole: "Result of " + e.Tool, llm.System: "System"}[e.Role]), 60)
 		meta := []string{e.Time.Local().Format("15:04:05")}
 		if !e.Started.IsZero() {
-			meta = append(meta, output.Roundly(time.Duration(e.DurationMS)*time.Millisecond))
+			meta = append(meta, figures.Roundly(time.Duration(e.DurationMS)*time.Millisecond))
 		}
 		if e.Usage != (task.Usage{}) {
-			meta = append(meta, output.Tokens(e.Usage)+" tokens")
+			meta = append(meta, figures.Tokens(e.Usage)+" tokens")
 		}
 		if e.Attempt > 1 {
 			meta = append(meta, fmt.Sprintf("attempt %d begins", e.Attempt))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/app/serve/page"
 	"qq/internal/app/serve/words"
@@ -136,7 +137,7 @@ func (w Run) done() (done, failed, all int) {
 func (w Run) took(now time.Time) (began time.Time, text string) {
 	switch {
 	case w.AtWork:
-		return w.Root.Root.Started, output.Roundly(now.Sub(w.Root.Root.Started))
+		return w.Root.Root.Started, figures.Roundly(now.Sub(w.Root.Root.Started))
 	case w.Batch != nil:
 		if w.Batch.DurationMS > 0 {
 			text = words.Took(w.Batch.DurationMS)

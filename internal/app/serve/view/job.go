@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/app/serve/page"
 	"qq/internal/app/serve/words"
@@ -92,7 +93,7 @@ func (v View) Attempts(it *Item) (rows []page.Attempt) {
 	for _, a := range it.Earlier {
 		rows = append(rows, page.Attempt{
 			Number: a.Number, State: words.Status(a.Status), Started: words.Second(a.Started),
-			Time:   output.Roundly(a.Ended.Sub(a.Started)),
+			Time:   figures.Roundly(a.Ended.Sub(a.Started)),
 			Tokens: words.Tokens(a.Usage), Error: page.Line(a.Error, 400),
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"qq/internal/app/output"
+	"qq/internal/app/figures"
 	"qq/internal/app/serve/page"
 	"qq/internal/app/serve/words"
 	"qq/pkg/task"
@@ -65,7 +65,7 @@ func (v View) Row(it *Item, interrupted bool) page.Row {
 		if it.Now.State != task.Queued {
 			row.Since = words.Millis(it.Now.Started)
 		}
-		row.Time = output.Roundly(v.Now.Sub(cmpTime(it.Now.Started, it.Now.Queued)))
+		row.Time = figures.Roundly(v.Now.Sub(cmpTime(it.Now.Started, it.Now.Queued)))
 	case it.Live && !interrupted:
 		row.Since = words.Millis(it.Started)
 	default:

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"qq/internal/app/output"
+	"qq/internal/app/figures"
 	"qq/internal/app/serve/page"
 	"qq/internal/control/board"
 	"qq/pkg/event"
@@ -78,11 +78,11 @@ func Tokens(u task.Usage) string {
 	if u.Tokens() == 0 {
 		return ""
 	}
-	return output.Tokens(u)
+	return figures.Tokens(u)
 }
 
 // Took is a number of milliseconds as a duration in few characters.
-func Took(ms int64) string { return output.Roundly(time.Duration(ms) * time.Millisecond) }
+func Took(ms int64) string { return figures.Roundly(time.Duration(ms) * time.Millisecond) }
 
 // When is a time in few characters: today the time alone.
 func When(t, now time.Time) string {
