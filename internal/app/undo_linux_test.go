@@ -38,7 +38,9 @@ func TestUndoAnswer(t *testing.T) {
 func withBook(t *testing.T, mode string) (*wiring, *undo.Book) {
 	var book *undo.Book
 	w, _ := served(t, func(c *wiringConfig) {
-		book = undo.New(c.Settings.Home)
+		var err error
+		book, err = undo.For(c.Settings.Home, "conversation")
+		require.NoError(t, err)
 		c.Undo, c.Policy = book, approval.Policy{Mode: approval.Auto}
 		c.Environ = command.Environment{"PATH=" + os.Getenv("PATH"), "HOME=" + c.Settings.Home}
 		c.Settings.MaxChildren, c.Settings.MaxOutput, c.Settings.Isolate = 10, 50_000, mode
@@ -76,7 +78,7 @@ func undoAnswer(t *testing.T, mode string) {
 			"commit", "-q", "--allow-empty", "-m", "first").CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	require.NoError(t, book.Begin(t.Context(), "conversation", w.cfg.Dir))
+	require.NoError(t, book.Begin(t.Context(), w.cfg.Dir))
 	def, m, err := w.Staff(t.Context(), task.Task{Agent: "coder"})
 	require.NoError(t, err)
 	seen := &messages{}
@@ -128,7 +130,7 @@ func TestUndoCancelled(t *testing.T) {
 	w, book := withBook(t, "off")
 	file := filepath.Join(w.cfg.Dir, "a.txt")
 	require.NoError(t, os.WriteFile(file, []byte("one\n"), 0o600))
-	require.NoError(t, book.Begin(t.Context(), "conversation", w.cfg.Dir))
+	require.NoError(t, book.Begin(t.Context(), w.cfg.Dir))
 	def, m, err := w.Staff(t.Context(), task.Task{Agent: "coder"})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
