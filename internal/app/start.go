@@ -8,6 +8,7 @@ import (
 
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
+	"qq/internal/app/narrator"
 	"qq/internal/app/output"
 	"qq/internal/app/permissions"
 	"qq/internal/approval"
@@ -94,7 +95,7 @@ func (r *root) sinks(n batch.Needs) []event.Sink {
 		}))
 	}
 	if n.Verbose {
-		narrator := output.NewNarrator(r.Err.Raw(), r.Coloured(r.Err))
+		narrator := narrator.New(r.Err.Raw(), r.Coloured(r.Err))
 		sinks = append(sinks, event.SinkFunc(narrator.Event))
 	}
 	return sinks

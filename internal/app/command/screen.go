@@ -171,13 +171,11 @@ func (o *Output) WriteString(s string) (int, error) { return o.Write([]byte(s)) 
 // [Printable].
 func (o *Output) Raw() io.Writer { return raw{o} }
 
-type raw struct{ *Output }
+// raw embeds no Output: io.WriteString would take its WriteString, which leaves out control sequences.
+type raw struct{ to *Output }
 
 // Write implements io.Writer.
-func (r raw) Write(p []byte) (int, error) { return r.write(p) }
-
-// WriteString implements io.StringWriter. That of the Output leaves out control sequences.
-func (r raw) WriteString(s string) (int, error) { return r.write([]byte(s)) }
+func (r raw) Write(p []byte) (int, error) { return r.to.write(p) }
 
 func (o *Output) write(p []byte) (int, error) {
 	s := o.screen
