@@ -92,8 +92,8 @@ func (h History) Whole(id string) (Run, error) {
 	return h.Run(top)
 }
 
-// grow reads the jobs of r. A run may have very many, so two queries run at once, and the one for attempts only if there
-// are some.
+// grow reads the jobs of r. A run may have very many, so two queries run at once, and the one for attempts runs only if
+// there are some.
 func (h History) grow(r *Run) error {
 	var list []ledger.Run
 	var ends map[string]ledger.Outcome
