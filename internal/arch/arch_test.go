@@ -34,7 +34,7 @@ var floors = [][]string{
 		"internal/fifo", "pkg/supervisor/lease", "pkg/supervisor/plan/reference",
 		"internal/config/trust", "internal/tools/tree", "internal/record/ledger/alive",
 		"internal/record/ledger/appendfile", "internal/record/ledger/schema",
-		"internal/record/ledger/selection", "internal/record/ledger/cause",
+		"internal/record/ledger/selection", "internal/record/plans", "internal/record/ledger/cause",
 		"internal/box/cgroup", "internal/box/placeholder",
 		"internal/box/filestate",
 		"internal/approval/rules/gitconfig", "internal/app/command/pipe", "internal/taskfile/prose",

@@ -420,3 +420,25 @@ func Lines(text string) (lines []string) {
 	}
 	return lines
 }
+
+// Value is Eval of an expression that must have a value.
+func (p *Page) Value(expression string, to any) {
+	p.t.Helper()
+	p.b.must(p.Eval(expression, to))
+}
+
+// URL is the address of the page.
+func (p *Page) URL() string {
+	p.t.Helper()
+	var address string
+	p.Value("location.href", &address)
+	return address
+}
+
+// Links are the addresses of the links that a CSS selector selects.
+func (p *Page) Links(selector string) (list []string) {
+	p.t.Helper()
+	quoted, _ := json.Marshal(selector) // a string never fails
+	p.Value("[...document.querySelectorAll("+string(quoted)+")].map(a => a.href)", &list)
+	return list
+}

@@ -44,9 +44,11 @@ func (s *server) showJob(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	data := page.Job{
-		Frame: page.Frame{Title: page.Line(it.Task, 80)}, Head: s.view().JobHead(run, it), Notices: s.view().JobNotices(run, it),
-		Task: page.Clean(talk.Shorten(it.Task, maxEntry)), Error: page.Clean(it.Error), Attempts: s.view().Attempts(it),
-		Below: s.view().Rows(run, it.Below[:min(len(it.Below), view.RowsPerPage)], false),
+		Frame: page.Frame{Title: page.Line(it.Task, 80)}, Head: s.view().JobHead(run, it),
+		Notices: s.view().JobNotices(run, it),
+		Task:    page.Clean(talk.Shorten(it.Task, maxEntry)), Error: page.Clean(it.Error),
+		Attempts: s.view().Attempts(it),
+		Below:    s.view().Rows(run, it.Below[:min(len(it.Below), view.RowsPerPage)], false),
 	}
 	if left := len(it.Below) - len(data.Below); left > 0 {
 		part, page1, count := s.view().More(run.ID, it.ID, len(data.Below), left)

@@ -76,7 +76,8 @@ func (s serving) serve(c *cli.Context) (err error) {
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	hub := view.New(cfg.Home)
-	web, err := newServer(listener.Addr().String(), &view.Store{History: history.New(led, cfg.Home), Hub: hub},
+	web, err := newServer(listener.Addr().String(), &view.Store{History: history.New(led, cfg.Home), Hub: hub,
+		Home: cfg.Home},
 		ctx.Done())
 	if err != nil {
 		return errors.Join(err, listener.Close())

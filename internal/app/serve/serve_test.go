@@ -45,7 +45,8 @@ func newSite(t testing.TB) *site {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, led.Close()) })
 	const host = "127.0.0.1:4711"
-	web, err := newServer(host, &view.Store{History: history.New(led, home), Hub: view.New(home)}, make(chan struct{}))
+	web, err := newServer(host, &view.Store{History: history.New(led, home), Hub: view.New(home), Home: home},
+		make(chan struct{}))
 	require.NoError(t, err)
 	s := &site{Recorder: by, t: t, home: home, web: web, all: web.guard.Wrap(web.handler(), web.opened())}
 	r := httptest.NewRequest(http.MethodGet, web.guard.Address(), nil)

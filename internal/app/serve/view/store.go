@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -9,13 +10,15 @@ import (
 
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
+	"qq/internal/record/plans"
 	"qq/pkg/supervisor/plan"
 )
 
 // Store reads runs, and keeps those that were read last: to read one of 10,000 jobs takes a while.
 type Store struct {
 	history.History
-	Hub *Hub
+	Hub  *Hub
+	Home string // the folder of qq
 
 	mu        sync.Mutex
 	refreshed time.Time
@@ -145,5 +148,8 @@ func (s *Store) Whole(id string) (Run, error) {
 	return w, nil
 }
 
-// Plan returns the plan of a run; false if it had none.
-func (s *Store) plan(history.Run) (plan.Description, bool) { return plan.Description{}, false }
+// plan returns the plan of a run; false if it had none.
+func (s *Store) plan(r history.Run) (d plan.Description, ok bool) {
+	text, ok := plans.Of(s.Home, r.ID)
+	return d, ok && r.Batch != nil && json.Unmarshal(text, &d) == nil
+}
