@@ -375,7 +375,7 @@ func (o *Output) Block(lines []string) {
 	s.write()
 }
 
-// Hold implements approval.Screen: until release is called, nothing is written to the terminal. It waits for a write
+// Hold implements dialog.Screen: until release is called, nothing is written to the terminal. It waits for a write
 // that is not finished, and returns the error of ctx if that ends first.
 func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 	defer context.AfterFunc(ctx, func() {
@@ -421,7 +421,7 @@ func (s *Screen) lender() Lender {
 	return s.Reader
 }
 
-// Resumed implements approval.Screen.
+// Resumed implements dialog.Screen.
 func (s *Screen) Resumed() <-chan os.Signal { return s.Continued }
 
 // Drain waits until everything is written.
