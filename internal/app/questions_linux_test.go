@@ -132,13 +132,15 @@ func TestQuestionsWithoutTerminal(t *testing.T) {
 		w.file("go", "")
 		if answers {
 			require.NoError(t, c.Answer(w.open(w.face(), 1)[0].QuestionID, approval.Once))
-			require.Eventually(t, func() bool { return w.content("log") == "one\n" }, 30*time.Second, 5*time.Millisecond)
+			once := func() bool { return w.content("log") == "one\n" }
+			require.Eventually(t, once, 30*time.Second, 5*time.Millisecond)
 			w.open(w.face(), 1)
 			c.Close()
 		}
 		_ = cmd.Wait() // how it ended is in ProcessState
 		assert.Equal(t, 1, cmd.ProcessState.ExitCode(), errors.String())
-		assert.Contains(t, errors.String(), "run_pty_cmd was refused: it needs an approval and nobody can be asked here")
+		assert.Contains(t, errors.String(),
+			"run_pty_cmd was refused: it needs an approval and nobody can be asked here")
 		assert.Equal(t, map[bool]string{true: "one\n"}[answers], w.content("log"))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/approval/dialog"
 	"qq/internal/config"
@@ -222,7 +223,7 @@ func (s configuring) confirm(ctx context.Context, p proposal) error {
 	}
 	if s.terminal == nil {
 		for _, line := range lines {
-			fmt.Fprintln(s.Out, output.Spelled(line))
+			fmt.Fprintln(s.Out, figures.Spelled(line))
 		}
 		return command.Usagef("qq setup --yes takes it; or write that line into "+s.label,
 			"nothing is written: nobody can be asked here")
@@ -317,7 +318,7 @@ func (s configuring) findings(all []answered) error {
 		if from := s.settings.SecretSource(a.KeyName); a.KeyName != "" && from != "" {
 			text += "; " + a.KeyName + " from " + from
 		}
-		t = append(t, []string{mark, a.Name, output.Spelled(text)})
+		t = append(t, []string{mark, a.Name, figures.Spelled(text)})
 	}
 	if keys := s.hosted(); len(keys) > 0 {
 		var names []string

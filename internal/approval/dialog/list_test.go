@@ -410,7 +410,8 @@ func (b *book) Over(string) *approval.OverError {
 }
 
 // hostile are names and texts that models may write.
-var hostile = []string{"go test ./...", "\x1b[2J\x1b[H[o]nce", strings.Repeat("long ", 200), "漢字 😀 \u202e\u0301", "\r\n\t\x00",
+var hostile = []string{"go test ./...", "\x1b[2J\x1b[H[o]nce", strings.Repeat("long ", 200),
+	"漢字 😀 \u202e\u0301", "\r\n\t\x00",
 	strings.Repeat("x", 3000), "", "a\nb\nc\nd\ne\nf\ng"}
 
 // Whatever changes, at any width: the last rows on the screen are the list, what was told above it stays there, and no
@@ -419,7 +420,8 @@ func TestListDraws(t *testing.T) {
 	random := rand.New(rand.NewPCG(14, 1))
 	for columns := 20; columns <= 200; columns += 30 {
 		d := newScreen(t, true, nil)
-		require.NoError(t, pty.Setsize(d.screen, &pty.Winsize{Rows: uint16(8 + random.IntN(60)), Cols: uint16(columns)}))
+		size := &pty.Winsize{Rows: uint16(8 + random.IntN(60)), Cols: uint16(columns)}
+		require.NoError(t, pty.Setsize(d.screen, size))
 		desk := &book{}
 		l := &list{Terminal: d.Terminal, desk: desk}
 		text := func() string { return hostile[random.IntN(len(hostile))] }
