@@ -1,10 +1,11 @@
 # make help lists the targets.
 SHELL := /bin/bash
 GO    ?= go
-TAGS  := urfave_cli_no_docs
+TAGS  := urfave_cli_no_docs,nethttpomithttp2
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # A child is this binary: what costs at the start of it is paid once per task.
-# So no cgo, no symbols, and not the documentation writer of the flag library.
+# So no cgo, no symbols, not the documentation writer of the flag library, and no HTTP/2: a process has one
+# connection to its model server, and a server of models speaks HTTP/1.1 as well.
 # cmd/qq/entry_linux.go says what the entry point is for.
 ENTRY := $(if $(filter linux/amd64 linux/arm64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)),-E main.entry)
 BUILD := CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "-s -w $(ENTRY) -X qq/internal/app.version=$(VERSION)"

@@ -38,7 +38,7 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 			"the kernel has no sandbox (Landlock) that keeps commands to the targets of their task")
 	}
 	policy, err := permissions.Policy(r.Invocation, set)
-	if err := cmp.Or(err, checkWritable(set)); err != nil {
+	if err := cmp.Or(err, permissions.CheckWritable(set)); err != nil {
 		return nil, err
 	}
 	search, err := web.NewSearch(set.Search, r.Env.Get)

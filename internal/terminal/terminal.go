@@ -18,6 +18,7 @@
 package terminal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -50,6 +51,8 @@ type Event struct {
 
 // Config says how a terminal is used.
 type Config struct {
+	// Name is the path of the terminal; empty means the controlling one.
+	Name string
 	// Signals leaves Control-C, Control-Z and Control-\ what they are: signals for the process. Without it they are
 	// keys.
 	Signals bool
@@ -87,7 +90,7 @@ const backgroundWait = 200 * time.Millisecond
 var errBackground = errors.New("the terminal belongs to another job")
 
 // Open opens the controlling terminal. It returns an error if there is none, or if it belongs to another job.
-func Open(c Config) (*Terminal, error) { return open("/dev/tty", c) }
+func Open(c Config) (*Terminal, error) { return open(cmp.Or(c.Name, "/dev/tty"), c) }
 
 func open(name string, c Config) (*Terminal, error) {
 	tty, err := unix.Open(name, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)

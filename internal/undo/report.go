@@ -74,9 +74,6 @@ func (b *Book) report(ctx context.Context, act bool) (r Report, err error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.folder == "" {
-		return r, ErrNothing
-	}
 	var first begun
 	switch ok, err := b.load(beginFile, &first); {
 	case err != nil:

@@ -57,7 +57,7 @@ type Book struct {
 	home string
 
 	mu     sync.Mutex
-	folder string // of the conversation; empty unless one is open
+	folder string // of the conversation
 	dir    string // of the answer; empty unless one has begun
 	before map[string]contents.Stamp
 	number int // of journals
@@ -92,35 +92,34 @@ const (
 	suffix    = ".kept"
 )
 
-// New returns a book. home is the folder of qq.
-func New(home string) *Book { return &Book{home: home} }
+// For returns the book of the conversation with that id. home is the folder of qq.
+func For(home, conversation string) (*Book, error) {
+	b := &Book{home: home}
+	if err := b.Open(conversation); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
 
-// Open opens the book of the conversation with that id, so that the last answer of an earlier process can be undone.
+// Open makes b the book of the conversation with that id: one that had none before, or another one.
 func (b *Book) Open(conversation string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.open(conversation)
-}
-
-func (b *Book) open(conversation string) error {
 	if conversation == "." || conversation != filepath.Base(conversation) || !filepath.IsLocal(conversation) {
 		return fmt.Errorf("%q is no id of a conversation", conversation)
 	}
-	b.folder = filepath.Join(b.home, "undo", conversation)
+	b.folder, b.dir = filepath.Join(b.home, "undo", conversation), ""
 	return nil
 }
 
-// Begin begins an answer of a conversation, in the folder dir. What is kept of its answer before is removed.
-func (b *Book) Begin(ctx context.Context, conversation, dir string) error {
+// Begin begins an answer in the folder dir. What is kept of the answer before is removed.
+func (b *Book) Begin(ctx context.Context, dir string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.open(conversation); err != nil {
-		return err
-	}
 	b.dir, b.before, b.number = "", nil, 0
 	b.sweep()
 	if err := os.RemoveAll(b.folder); err != nil {
@@ -141,9 +140,6 @@ func (b *Book) Remove() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dir, b.before = "", nil
-	if b.folder == "" {
-		return nil
-	}
 	if err := os.RemoveAll(b.folder); err != nil {
 		return fmt.Errorf("remove what was kept of the last answer: %w", err)
 	}

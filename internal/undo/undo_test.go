@@ -38,8 +38,9 @@ func begin(t *testing.T, files map[string]string) *world {
 	w.root, err = os.OpenRoot(w.dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { w.root.Close() })
-	w.book = New(w.home)
-	require.NoError(t, w.book.Begin(t.Context(), "conversation", w.dir))
+	w.book, err = For(w.home, "conversation")
+	require.NoError(t, err)
+	require.NoError(t, w.book.Begin(t.Context(), w.dir))
 	w.ctx, w.keeper = w.agent()
 	return w
 }
@@ -221,7 +222,8 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, err)
 	w.edit("d", "3")
 	require.NoError(t, os.Truncate(path, info.Size()+20)) // in the middle of the last record
-	w.book = New(w.home)                                  // of the next process
+	w.book, err = For(w.home, "of the next process")
+	require.NoError(t, err)
 	_, err = w.book.Undo(t.Context())
 	require.ErrorIs(t, err, ErrNothing)
 	require.NoError(t, w.book.Open("conversation"))
@@ -317,7 +319,8 @@ func TestHostileJournal(t *testing.T) {
 	assert.Equal(t, "2", string(content))
 	for _, id := range []string{"", ".", "..", "../x", "a/b", "/x"} {
 		assert.Error(t, w.book.Open(id), id)
-		assert.Error(t, w.book.Begin(t.Context(), id, w.dir), id)
+		_, err := For(w.home, id)
+		assert.Error(t, err, id)
 	}
 }
 
@@ -343,7 +346,7 @@ func TestNextAnswer(t *testing.T) {
 	require.NoError(t, os.MkdirAll(old, 0o700))
 	long := time.Now().Add(-stale - time.Hour)
 	require.NoError(t, os.Chtimes(old, long, long))
-	require.NoError(t, w.book.Begin(t.Context(), "conversation", w.dir))
+	require.NoError(t, w.book.Begin(t.Context(), w.dir))
 	w.ctx, _ = w.agent()
 	w.create("b", "1")
 	w.end(task.Result{})
@@ -369,7 +372,6 @@ func TestNextAnswer(t *testing.T) {
 	require.NoError(t, w.book.Open("conversation"))
 	require.NoError(t, w.book.Remove())
 	assert.NoDirExists(t, filepath.Join(w.home, "undo/conversation"))
-	require.NoError(t, New(w.home).Remove())
 }
 
 // TestJoin: what a join changed is undone.

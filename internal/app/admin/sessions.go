@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/app/output/transcript"
 	"qq/internal/app/scratch"
@@ -131,7 +132,7 @@ func (r commands) showSession(c *cli.Context) error {
 	if c.Bool("json") {
 		return output.WriteJSON(r.Out, t)
 	}
-	head := output.Spelled(fmt.Sprintf("session %s, agent %s, model %s, in %s", t.Header.ID, t.Header.Agent,
+	head := figures.Spelled(fmt.Sprintf("session %s, agent %s, model %s, in %s", t.Header.ID, t.Header.Agent,
 		t.Header.Model, t.Header.Dir)) + "\n"
 	for _, d := range t.Damaged {
 		r.Say("%s", d)

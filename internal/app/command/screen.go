@@ -167,13 +167,11 @@ func (o *Output) WriteString(s string) (int, error) { return o.Write([]byte(s)) 
 // [Printable].
 func (o *Output) Raw() io.Writer { return raw{o} }
 
-type raw struct{ *Output }
+// raw embeds no Output: io.WriteString would take its WriteString, which leaves out control sequences.
+type raw struct{ to *Output }
 
 // Write implements io.Writer.
-func (r raw) Write(p []byte) (int, error) { return r.write(p) }
-
-// WriteString implements io.StringWriter. That of the Output leaves out control sequences.
-func (r raw) WriteString(s string) (int, error) { return r.write([]byte(s)) }
+func (r raw) Write(p []byte) (int, error) { return r.to.write(p) }
 
 func (o *Output) write(p []byte) (int, error) {
 	s := o.screen
@@ -377,7 +375,7 @@ func (o *Output) Block(lines []string) {
 	s.write()
 }
 
-// Hold implements approval.Screen: until release is called, nothing is written to the terminal. It waits for a write
+// Hold implements dialog.Screen: until release is called, nothing is written to the terminal. It waits for a write
 // that is not finished, and returns the error of ctx if that ends first.
 func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 	defer context.AfterFunc(ctx, func() {
@@ -423,7 +421,7 @@ func (s *Screen) lender() Lender {
 	return s.Reader
 }
 
-// Resumed implements approval.Screen.
+// Resumed implements dialog.Screen.
 func (s *Screen) Resumed() <-chan os.Signal { return s.Continued }
 
 // Drain waits until everything is written.

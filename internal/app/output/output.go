@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"syscall"
 	"unicode/utf8"
 
@@ -113,6 +112,3 @@ func escaped(p []byte) []byte {
 
 // IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-
-// Spelled returns s on one line, with each character that could control a terminal spelled out.
-func Spelled(s string) string { return tool.Visible(strings.Join(strings.Fields(s), " ")) }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/plan"
@@ -312,7 +313,7 @@ func TestRoundly(t *testing.T) {
 		59900 * time.Millisecond: "59s", 61 * time.Second: "1m01s",
 		3*time.Hour + 5*time.Minute: "3h05m", 47 * time.Hour: "47h00m", 49 * time.Hour: "2d01h",
 	} {
-		assert.Equal(t, want, Roundly(d), d)
+		assert.Equal(t, want, figures.Roundly(d), d)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
@@ -163,7 +164,7 @@ func (r replays) print(j *history.Job, one replayed) error {
 // heading is what is known about a side, besides its answer.
 func heading(name string, s *history.Side) string {
 	text := fmt.Sprintf("%s: %s, %s\n%s, %s, %s tokens", name, s.Agent, cmp.Or(s.Model, "no model"), s.Status,
-		output.Roundly(s.Ended.Sub(s.Started)), output.Tokens(s.Usage))
+		figures.Roundly(s.Ended.Sub(s.Started)), figures.Tokens(s.Usage))
 	if calls := output.Calls(s.Did); calls != "" {
 		text += "\n" + calls
 	}

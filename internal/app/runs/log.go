@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/app/output/transcript"
 	"qq/internal/record/history"
@@ -139,7 +140,7 @@ func (l *logText) job(j *history.Job, depth int) error {
 	if t.Header.Dir != "" {
 		head += ", in " + t.Header.Dir
 	}
-	l.add(depth, output.Spelled(head))
+	l.add(depth, figures.Spelled(head))
 	if missing {
 		l.add(depth, noLog)
 	}

@@ -92,19 +92,25 @@ func (h History) Whole(id string) (Run, error) {
 	return h.Run(top)
 }
 
-// grow reads the jobs of r. The three queries run at once: a run may have very many jobs.
+// grow reads the jobs of r. A run may have very many, so two queries run at once, and the one for attempts runs only if
+// there are some.
 func (h History) grow(r *Run) error {
 	var list []ledger.Run
 	var ends map[string]ledger.Outcome
-	var attempts map[string][]ledger.AttemptRow
-	var errs [3]error
+	var errs [2]error
 	var reading sync.WaitGroup
 	reading.Go(func() { list, errs[0] = h.led.Tree(r.ID) })
 	reading.Go(func() { ends, errs[1] = h.led.Outcomes(r.ID) })
-	reading.Go(func() { attempts, errs[2] = h.led.Attempts(r.ID) })
 	reading.Wait()
 	if err := cmp.Or(errs[:]...); err != nil {
 		return err
+	}
+	var attempts map[string][]ledger.AttemptRow
+	if slices.ContainsFunc(list, func(one ledger.Run) bool { return one.Attempts > 1 }) {
+		var err error
+		if attempts, err = h.led.Attempts(r.ID); err != nil {
+			return err
+		}
 	}
 	jobs := make(map[string]*Job, len(list))
 	for _, one := range list {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"qq/internal/app/command"
-	"qq/internal/app/output"
+	"qq/internal/app/figures"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
@@ -23,22 +23,22 @@ func Text(entries []llm.Entry, ends []string) string {
 			if e.Attempt-2 < len(ends) {
 				before = fmt.Sprintf("attempt %d ended: %s, ", e.Attempt-1, ends[e.Attempt-2])
 			}
-			fmt.Fprintf(&b, "\n── %s\n", output.Spelled(fmt.Sprintf("%sattempt %d begins", before, e.Attempt)))
+			fmt.Fprintf(&b, "\n── %s\n", figures.Spelled(fmt.Sprintf("%sattempt %d begins", before, e.Attempt)))
 		}
 		about := []string{strings.TrimSpace(string(e.Role) + " " + e.Tool), e.Time.Local().Format("15:04:05")}
 		if !e.Started.IsZero() || e.DurationMS >= seen {
-			about = append(about, "took "+output.Roundly(time.Duration(e.DurationMS)*time.Millisecond))
+			about = append(about, "took "+figures.Roundly(time.Duration(e.DurationMS)*time.Millisecond))
 		}
 		if e.FirstMS >= seen {
-			about = append(about, "first token after "+output.Roundly(time.Duration(e.FirstMS)*time.Millisecond))
+			about = append(about, "first token after "+figures.Roundly(time.Duration(e.FirstMS)*time.Millisecond))
 		}
 		if e.Failed {
 			about = append(about, "failed")
 		}
 		if e.Usage != (task.Usage{}) {
-			about = append(about, output.Tokens(e.Usage)+" tokens")
+			about = append(about, figures.Tokens(e.Usage)+" tokens")
 		}
-		fmt.Fprintf(&b, "\n── %s\n", output.Spelled(strings.Join(about, ", ")))
+		fmt.Fprintf(&b, "\n── %s\n", figures.Spelled(strings.Join(about, ", ")))
 		for _, call := range e.Calls {
 			b.WriteString(barred("→ ", call.Line()))
 		}
