@@ -64,7 +64,8 @@ func TestCompletedWords(t *testing.T) {
 		line, kind string
 		want       []string
 	}{
-		{"", "words", []string{"batch", "plan", "agents", "trust", "permissions", "runs", "top", "serve", "models", "setup",
+		{"", "words", []string{"batch", "plan", "agents", "trust", "permissions", "runs", "top", "serve", "models",
+			"setup",
 			"sessions", "doctor", "config",
 			"completion", "man", "version", "help"}},
 		{"ru", "words", []string{"runs"}}, {"help ru", "words", []string{"runs"}},

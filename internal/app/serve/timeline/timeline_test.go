@@ -70,8 +70,9 @@ func TestLanes(t *testing.T) {
 }
 
 func TestClock(t *testing.T) {
-	for d, want := range map[time.Duration]string{0: "0", 350 * time.Millisecond: "350 ms", 2500 * time.Millisecond: "2.5 s",
-		12 * time.Second: "12 s", 185 * time.Second: "3:05", 7800 * time.Second: "2:10:00"} {
+	for d, want := range map[time.Duration]string{0: "0", 350 * time.Millisecond: "350 ms",
+		2500 * time.Millisecond: "2.5 s",
+		12 * time.Second:        "12 s", 185 * time.Second: "3:05", 7800 * time.Second: "2:10:00"} {
 		assert.Equal(t, want, Clock(d))
 	}
 }
