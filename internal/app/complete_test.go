@@ -65,8 +65,7 @@ func TestCompletedWords(t *testing.T) {
 		want       []string
 	}{
 		{"", "words", []string{"batch", "plan", "agents", "trust", "permissions", "runs", "top", "serve", "models",
-			"setup",
-			"sessions", "doctor", "config",
+			"setup", "sessions", "doctor", "config",
 			"completion", "man", "version", "help"}},
 		{"ru", "words", []string{"runs"}}, {"help ru", "words", []string{"runs"}},
 		{"help runs sh", "words", []string{"show"}}, {"runs sh", "words", []string{"show"}},

@@ -71,8 +71,8 @@ func (s *server) compare(w http.ResponseWriter, r *http.Request) error {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		add("Calls of "+page.Line(name, 60).String(), fmt.Sprint(did[0][name]), fmt.Sprint(did[1][name]))
 	}
-	data.Files = []page.File{{Name: page.Clean("answer"), Lines: talk.Diff(line(answers[0].Output),
-		line(answers[1].Output))}}
+	changes := talk.Diff(line(answers[0].Output), line(answers[1].Output))
+	data.Files = []page.File{{Name: page.Clean("answer"), Lines: changes}}
 	return s.show(w, "compare", data)
 }
 
