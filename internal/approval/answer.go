@@ -142,13 +142,14 @@ func (q *Queue) Changed() <-chan struct{} {
 	return q.changed
 }
 
-// PutOff implements [Desk].
+// PutOff implements [Desk]. The time for an answer begins.
 func (q *Queue) PutOff(id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, w := range q.open {
 		if w.question.ID == id && q.faces > 0 {
 			w.off = true
+			q.time(w)
 			q.tell()
 			return true
 		}

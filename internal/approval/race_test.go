@@ -235,3 +235,29 @@ func interleaved(t *testing.T, random *rand.Rand) {
 	assert.Nil(t, r.turn)
 	assert.Zero(t, r.faces)
 }
+
+// A question that a person puts off waits for a face, and not for ever.
+func TestPutOffTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRivals(QueueConfig{Timeout: time.Minute})
+		r.terminal = func(q tool.Question, desk Desk) error {
+			time.Sleep(time.Second)
+			open := desk.Waiting()
+			assert.True(t, desk.PutOff(open[len(open)-1].ID))
+			return nil
+		}
+		defer r.Attend()()
+		var wg sync.WaitGroup
+		start := time.Now()
+		for i := range 2 {
+			wg.Go(func() {
+				d := r.Ask(t.Context(), tool.Question{Intent: intent("edit", fmt.Sprint(i))})
+				assert.Contains(t, d.Reason, "nobody answered within 60s")
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		assert.Equal(t, time.Minute+time.Second, time.Since(start))
+		r.check(t)
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"qq/internal/app/output"
 	"qq/internal/app/serve/page"
@@ -70,9 +71,13 @@ func (s *server) compare(w http.ResponseWriter, r *http.Request) error {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		add("Calls of "+page.Line(name, 60).String(), fmt.Sprint(did[0][name]), fmt.Sprint(did[1][name]))
 	}
-	data.Files = []page.File{{Name: page.Clean("answer"), Lines: talk.Diff(answers[0].Output, answers[1].Output)}}
+	changes := talk.Diff(line(answers[0].Output), line(answers[1].Output))
+	data.Files = []page.File{{Name: page.Clean("answer"), Lines: changes}}
 	return s.show(w, "compare", data)
 }
+
+// line returns text with a newline at its end, so that nothing is said about that.
+func line(text string) string { return strings.TrimSuffix(text, "\n") + "\n" }
 
 func usage(u task.Usage) string {
 	if u.Tokens() == 0 {

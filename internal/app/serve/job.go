@@ -18,6 +18,7 @@ import (
 )
 
 const (
+	maxReplies  = 32        // of a root with a part of a transcript, for one page
 	talkPerPage = 100       // entries of a transcript
 	maxEntry    = 20_000    // bytes of a text of it
 	maxAnswer   = 200_000   // bytes of an answer on the page of its job
@@ -61,6 +62,7 @@ func (s *server) showJob(w http.ResponseWriter, r *http.Request) error {
 	if res, ok, err := s.store.Answer(it.ID); err == nil && ok {
 		data.Answer = page.Clean(talk.Shorten(res.Output, maxAnswer))
 		if len(res.Output) > maxAnswer {
+			data.AnswerURL = s.view().JobURL(it.ID) + "/answer"
 			data.AnswerNote = page.Clean(fmt.Sprintf("This is the beginning of %s bytes.",
 				words.Thousands(len(res.Output))))
 		}
@@ -99,7 +101,7 @@ func (s *server) showLive(w http.ResponseWriter, run view.Run, it *view.Item, da
 	var next int64
 	err := s.hub.Steer(run.Root.ID, func(c *control.Client) error {
 		log, err := c.Log(it.ID, 0)
-		for err == nil && log.More {
+		for n := 0; err == nil && log.More && n < maxReplies; n++ {
 			entries, next = append(entries, decode(log.Entries, it)...), log.Next
 			log, err = c.Log(it.ID, next)
 		}

@@ -85,6 +85,9 @@ func (s *site) finish(id string, status task.Status, output, problem string, in 
 	s.t.Helper()
 	r := task.Task{}.Ended(status, problem)
 	r.Output, r.Attempts, r.Usage, r.DurationMS = output, 1, task.Usage{InputTokens: in, OutputTokens: 7}, 1500
+	if id == "job-a-1" {
+		r.Attempts = 2
+	}
 	r.Did = &task.Did{Calls: map[string]int{"edit_file": 1}}
 	require.NoError(s.t, s.Finish("", id, r))
 }

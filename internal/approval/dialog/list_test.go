@@ -198,6 +198,10 @@ func TestListJoins(t *testing.T) {
 	h.typed("\r")
 	hear()
 	assert.Len(t, h.queue.Open(), 2, "no key counts at once")
+	h.typed("\x1by\x13\x0f\x1b[200~y\x1b[201~") // Alt-y, Control-S, Control-O, and pasted text
+	h.typed("x")
+	h.shows("press one of the letters in brackets")
+	assert.Len(t, h.queue.Open(), 2, "these are no answers")
 	h.typed("s")
 	assert.Equal(t, map[string]string{"1": "session terminal", "2": "session terminal"}, h.answered())
 }

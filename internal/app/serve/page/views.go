@@ -202,6 +202,7 @@ type Job struct {
 	Error      Text
 	Answer     Text
 	AnswerNote Text
+	AnswerURL  string // of all of it
 	Attempts   []Attempt
 	Files      []File
 	Below      []Row

@@ -238,7 +238,11 @@ func (j Job) words(now time.Time) string {
 }
 
 // slack is how late the end of a job may be recorded, after the next one has got its slot.
-const slack = 50 * time.Millisecond
+const (
+	slack = 50 * time.Millisecond
+	// atOnce is how long a job is in the queue that waits for nothing.
+	atOnce = 2 * time.Millisecond
+)
 
 // Chain returns the longest chain of jobs, the first of them first: the job that ended last, the job whose end it was
 // that let this one start, and so on. A job that never waited in the queue begins a chain.
@@ -257,7 +261,7 @@ func Chain(jobs []Job, now time.Time) (ids []string) {
 	for at := work[len(work)-1]; !seen[at.ID]; {
 		seen[at.ID] = true
 		ids = append(ids, at.ID)
-		if at.began().Sub(first(*at)) <= slack {
+		if at.began().Sub(first(*at)) <= atOnce {
 			break
 		}
 		// The last one that had ended when this one began.

@@ -239,6 +239,9 @@ func (h *Hub) View() (news <-chan struct{}, stop func()) {
 	}
 }
 
+// refreshFor is how long a page waits for roots. One that is stopped is shown as it was.
+const refreshFor = 300 * time.Millisecond
+
 // Refresh takes a snapshot of each root of which there is no fresh one.
 func (h *Hub) Refresh() {
 	var asking sync.WaitGroup
@@ -262,7 +265,15 @@ func (h *Hub) Refresh() {
 			})
 		})
 	}
-	asking.Wait()
+	asked := make(chan struct{})
+	go func() { // it ends with the last reply, or when a root has not replied in time
+		defer close(asked)
+		asking.Wait()
+	}()
+	select {
+	case <-asked:
+	case <-time.After(refreshFor):
+	}
 }
 
 // Roots returns all roots, those that began last first.
