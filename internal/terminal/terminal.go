@@ -56,8 +56,16 @@ type Config struct {
 	// Signals leaves Control-C, Control-Z and Control-\ what they are: signals for the process. Without it they are
 	// keys.
 	Signals bool
+	// Guest draws on the terminal; nil if nobody does, or if what is drawn may stay when the process stops.
+	Guest Guest
 	// Plain means a terminal that knows no control sequences: pasted text comes as if it were typed.
 	Plain bool
+}
+
+// Guest is who draws on a terminal.
+type Guest interface {
+	// Leave removes what is drawn: the process is about to stop. A Resumed follows.
+	Leave()
 }
 
 // Terminal is the controlling terminal of this process. Its methods may be called by several goroutines.
@@ -290,6 +298,9 @@ func (t *Terminal) suspend() {
 	t.mu.Lock()
 	t.restore()
 	t.mu.Unlock()
+	if t.config.Guest != nil {
+		t.config.Guest.Leave()
+	}
 	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
 }
 

@@ -153,3 +153,119 @@ func (s *seat) cost(during time.Duration, most int64, share float64) {
 	assert.LessOrEqual(s, rate, float64(most), "bytes a second")
 	assert.LessOrEqual(s, used, share, "of a processor")
 }
+
+// TestRunCost: the terminal of a batch with 200 tasks at work gets at most 20 kB a second.
+func TestRunCost(t *testing.T) {
+	w := newWorld(t,
+		standin.Script{Start: "[[look]]", Fault: &standin.Fault{BeforeFirst: time.Second},
+			Text: "I look. " + call("list_files", map[string]string{"pattern": "[[look]]"})})
+	w.env = append(w.env, "QQ_MAX_PARALLEL=200")
+	args := []string{"batch", "-j", "200", "-a", "explorer", "-m", "[[look]] at {}, 漢字", ":::"}
+	for i := range 250 {
+		args = append(args, fmt.Sprint("part", i))
+	}
+	s := w.sit(200, 60, args...)
+	s.shows("200 at work")
+	time.Sleep(2 * time.Second)
+	s.cost(8*time.Second, 20_000, 4) // it is the root: most of what it computes is not for the screen
+	s.press("\x03")
+	s.wait()
+}
+
+// TestTopSteers: the keys of qq top: a row is closed and opened, a transcript shown, a job cancelled and sent a message, a
+// run paused and ended.
+func TestTopSteers(t *testing.T) {
+	w, _ := live(t, 4)
+	s := w.sit(100, 40, "top")
+	s.matches(`› ▾ batch .* 0/54 done`)
+	s.press(left)
+	s.matches(`› ▸ batch`)
+	s.gone("part0,")
+	s.press(right)
+	s.shows("part0,")
+	s.press(down)
+	s.matches(`(?m)^› +● explorer .*part0,`)
+	s.press(enter)
+	s.shows("transcript of explorer")
+	s.matches(`│ \[\[look\]\] at part0, 漢字`)
+	s.press("q")
+	s.shows("at work")
+	s.press("mHello\r")
+	s.shows("sent to explorer")
+	s.press("x")
+	s.shows("told explorer")
+	s.matches(`✗ explorer  cancelled`)
+	s.press("p")
+	s.shows("paused: no further job starts")
+	s.matches(`batch .*paused, `)
+	s.press("p")
+	s.shows("jobs start again")
+	s.press("?")
+	s.shows("send it a message")
+	s.press("?\x1b[H")
+	s.press("x")
+	s.shows("x again ends the whole run")
+	s.press("x")
+	s.matches(`batch .*(ended|terminated)`)
+	s.press("q")
+	assert.Zero(t, s.wait())
+	assert.False(t, s.screen.IsAltScreen())
+}
+
+// TestTopKilled: of a run that was killed qq top says so, and a run that is stopped does not hinder it.
+func TestTopKilled(t *testing.T) {
+	w, _ := live(t, 3)
+	snap, found := w.snapshot()
+	require.True(t, found)
+	s := w.sit(100, 40, "top")
+	s.matches(`batch .* 0/53 done`)
+	require.NoError(t, syscall.Kill(snap.Root.PID, syscall.SIGSTOP))
+	s.matches(`batch .*the root does not reply`)
+	require.NoError(t, syscall.Kill(snap.Root.PID, syscall.SIGCONT))
+	s.matches(`batch .* 0/53 done`)
+	require.NoError(t, syscall.Kill(snap.Root.PID, syscall.SIGKILL))
+	s.matches(`batch .*killed`)
+	s.press("\x03")
+	assert.Zero(t, s.wait())
+}
+
+// TestTopPlain: with NO_COLOR no row has a style.
+func TestTopPlain(t *testing.T) {
+	w, _ := live(t, 2)
+	w.env = append(w.env, "NO_COLOR=1")
+	s := w.sit(80, 24, "top")
+	s.shows("slowest")
+	s.press(down + "q")
+	assert.Zero(t, s.wait())
+	assert.NotRegexp(t, "\x1b\\[[0-9;]*m", string(s.all))
+}
+
+// TestWatch: a run is shown until it ends; without a terminal each thing that happens is a line.
+func TestWatch(t *testing.T) {
+	w := newWorld(t, delegation(3, 1500*time.Millisecond)...)
+	w.env = append(w.env, "QQ_MAX_PARALLEL=2")
+	w.background("[[hand on]]")
+	var snap control.Snapshot
+	require.Eventually(t, func() (found bool) {
+		snap, found = w.snapshot()
+		return found && len(snap.Jobs) > 2
+	}, 20*time.Second, 20*time.Millisecond)
+	short := snap.Root.ExecutionID[len(snap.Root.ExecutionID)-8:]
+	lines := exec.CommandContext(t.Context(), w.bin, "runs", "watch", short)
+	lines.Dir, lines.Env = w.dir, w.env
+	var said bytes.Buffer
+	lines.Stdout = &said
+	require.NoError(t, lines.Start())
+	s := w.sit(100, 30, "runs", "watch", snap.Jobs[1].ExecutionID)
+	s.matches(`(?m)^› +● explorer .*part 0`)
+	assert.Zero(t, s.wait(), "it ends with the run")
+	assert.Contains(t, s.text(), "run "+short+" completed")
+	require.NoError(t, lines.Wait())
+	assert.Regexp(t, `(?m)^  \[explorer [0-9a-f]{8}\] done in `, said.String())
+	out, err := exec.CommandContext(t.Context(), w.bin, "runs", "watch", "ffffffff").CombinedOutput()
+	assert.Error(t, err)
+	assert.Contains(t, string(out), "no run at work has this id")
+	out, err = exec.CommandContext(t.Context(), w.bin, "top").CombinedOutput()
+	assert.Error(t, err)
+	assert.Contains(t, string(out), "needs a terminal")
+}

@@ -68,7 +68,12 @@ func (f *Face) Rows(now time.Time, width, most int) output.Jobs {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b := joblines.Of(snap.Jobs, snap.Ended, joblines.View{Now: now, Width: width, Most: most, Chosen: f.chosen})
+	var help []string
+	if f.help {
+		help = Help[:min(len(Help), max(most-1, 0))]
+	}
+	b := joblines.Of(snap.Jobs, snap.Ended, joblines.View{Now: now, Width: width, Most: most - len(help),
+		Chosen: f.chosen})
 	f.read(b.Count.AtWork+b.Count.Queued > 0)
 	if b.Count.AtWork+b.Count.Queued == 0 {
 		f.lines, f.chosen, f.help, f.input = nil, "", false, nil
@@ -76,12 +81,8 @@ func (f *Face) Rows(now time.Time, width, most int) output.Jobs {
 	}
 	f.lines = b.Lines
 	f.name(snap)
-	var help []string
-	if f.help {
-		help = Help[:min(len(Help), max(most-1, 0))]
-	}
 	j := output.Jobs{Count: b.Count.String(), Said: f.said(snap, now, width)}
-	for _, l := range b.Lines[:max(min(len(b.Lines), most-len(help)), 0)] {
+	for _, l := range b.Lines {
 		j.Rows = append(j.Rows, l.Text)
 	}
 	j.Rows = append(j.Rows, help...)
@@ -143,7 +144,7 @@ func (f *Face) read(wanted bool) {
 
 // open opens the terminal. The caller holds f.mu.
 func (f *Face) open() {
-	t, err := terminal.Open(terminal.Config{Signals: true})
+	t, err := terminal.Open(terminal.Config{Signals: true, Guest: f})
 	if err != nil { // nobody can press a key
 		return
 	}
@@ -166,6 +167,9 @@ func (f *Face) Regain() {
 	f.held--
 	f.read(len(f.lines) > 0)
 }
+
+// Leave implements terminal.Guest.
+func (f *Face) Leave() { f.out.Block(nil) }
 
 // Close ends the reading of keys for good.
 func (f *Face) Close() {
@@ -349,4 +353,5 @@ func Leaves(k keys.Key) bool {
 var (
 	_ command.Lender  = (*Face)(nil)
 	_ output.JobLines = (*Face)(nil)
+	_ terminal.Guest  = (*Face)(nil)
 )
