@@ -69,12 +69,25 @@ func TestBatch(t *testing.T) {
 	p.Until(`[...document.querySelectorAll("#jobs .job")].some(j => j.innerText.includes("Change the notes") && ` +
 		`j.innerText.includes("completed"))`)
 
+	// It pauses the run and goes on, and changes how many jobs may be at work.
+	p.Click(`form[data-when="on"] button`)
+	p.Until(`document.getElementById("status").textContent === "paused"`)
+	p.Click(`form[data-when="paused"] button`)
+	p.Until(`document.getElementById("status").textContent === "at work"`)
+	p.Value(`document.querySelector("input[name=max]").value = 7`, nil)
+	p.Click(`#control form:last-child button, #control form:has(input[name=max]) button`)
+	p.Reads("of at most 7")
+
 	// It follows one job, sees the text come, and cancels it.
 	p.Until(`[...document.querySelectorAll("#jobs .task a")].some(a => a.textContent.includes("too.") && (a.id = "one"))`)
 	p.Click("#one")
 	p.Until(`location.pathname.includes("/job/")`)
 	p.Until(`document.getElementById("live")?.textContent.includes("The sea is wide")`)
 	shots(p, "job-live")
+	p.Click("#message")
+	p.Type("Be short, please.")
+	p.Click("form:has(#message) button")
+	p.Reads("Sent.")
 	p.Click("button.harm")
 	p.Reads("cancelled")
 

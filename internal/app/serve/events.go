@@ -161,6 +161,7 @@ type sentRun struct {
 	Changed   []sentRow         `json:"changed"`
 	Work      []sentRow         `json:"work"`
 	Questions []sentQuestion    `json:"questions"`
+	Paused    bool              `json:"paused,omitempty"`
 	Gone      string            `json:"gone,omitempty"`
 	Ended     string            `json:"ended,omitempty"`
 	Told      string            `json:"told,omitempty"` // for screen readers
@@ -198,7 +199,7 @@ func (v *runView) next() (any, bool, error) {
 	m := sentRun{State: [2]string{page.Run, "at work"}, Facts: facts(st, v.now()), Changed: []sentRow{},
 		Work: []sentRow{}}
 	if st.Paused {
-		m.State = [2]string{page.Wait, "paused"}
+		m.State, m.Paused = [2]string{page.Wait, "paused"}, true
 	}
 	if st.Batch != nil {
 		v.total = st.Batch.Total

@@ -41,6 +41,8 @@ type Act struct {
 	Text          string
 	Ask           string // what the person is asked before
 	Harm          bool
+	When          string // on or paused: the script shows it then
+	Hidden        bool   // it is not so now
 }
 
 // Fact is a value with its name.

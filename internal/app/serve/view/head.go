@@ -197,11 +197,10 @@ func (v View) Tabs(id, here string) (all []page.Link) {
 
 // Control has the buttons of a run at work.
 func (v View) Control(st State) *page.Control {
-	pause := page.Act{URL: v.Root + "pause", Root: st.ID, Text: "Pause"}
-	if st.Paused {
-		pause = page.Act{URL: v.Root + "resume", Root: st.ID, Text: "Go on"}
-	}
-	return &page.Control{Root: st.ID, Acts: []page.Act{pause}, Cap: st.Max}
+	return &page.Control{Root: st.ID, Cap: st.Max, Acts: []page.Act{
+		{URL: v.Root + "pause", Root: st.ID, Text: "Pause", When: "on", Hidden: st.Paused},
+		{URL: v.Root + "resume", Root: st.ID, Text: "Go on", When: "paused", Hidden: !st.Paused},
+	}}
 }
 
 // BatchName names a batch by its folder.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -62,7 +63,7 @@ func (s *Store) Recorded(id string) (history.Run, error) {
 	s.mu.Lock()
 	k, ok := s.runs[id]
 	s.mu.Unlock()
-	if age := time.Since(k.at); ok && (age < liveFor || age < pastFor && !k.Live()) {
+	if ok && s.fresh(k) {
 		return k.Run, nil
 	}
 	if err := s.Fresh(); err != nil {
@@ -90,15 +91,28 @@ func (s *Store) Recorded(id string) (history.Run, error) {
 	return r, nil
 }
 
+// fresh reports whether nothing has happened in a run since it was read. To look at a batch as a whole takes a moment.
+func (s *Store) fresh(k kept) bool {
+	age := time.Since(k.at)
+	if age < liveFor || age < pastFor && !k.Live() {
+		return true
+	}
+	if k.Batch == nil || k.Live() || s.Fresh() != nil {
+		return false
+	}
+	list, err := s.List(ledger.Filter{Batch: k.ID, Limit: 1})
+	return err == nil && len(list) == 1 && reflect.DeepEqual(list[0].Batch, k.Batch)
+}
+
 // longBatch is the number of tasks from which on the jobs of a batch take long to read.
 const longBatch = 500
 
 // Head returns a long batch without its jobs, and false if that is no such batch or if its jobs are at hand.
 func (s *Store) Head(id string) (Run, bool) {
 	s.mu.Lock()
-	_, ok := s.runs[id]
+	k, ok := s.runs[id]
 	s.mu.Unlock()
-	if ok || s.Fresh() != nil {
+	if ok && s.fresh(k) || s.Fresh() != nil {
 		return Run{}, false
 	}
 	list, err := s.List(ledger.Filter{Batch: id, Limit: 1})

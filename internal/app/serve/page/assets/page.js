@@ -196,6 +196,9 @@ const handlers = {
       if (row) job(row, j);
       else if (j.under !== undefined) place(j);
     }
+    for (const form of document.querySelectorAll("form[data-when]")) {
+      form.hidden = (form.dataset.when === "paused") !== Boolean(d.paused);
+    }
     work(d.work);
     questions(d.questions);
     if (d.told) say(d.told);
