@@ -76,7 +76,8 @@ func (l *Waiting) Redraw() {
 
 // counted returns the line below those of the jobs.
 func (l *Waiting) counted(status string, now time.Time) string {
-	return fit(columnsFor(l.w), part{text: status, least: 24},
+	wide := columnsFor(l.w)
+	return fit(wide, part{text: status, least: min(24, wide)},
 		part{before: " · ", text: Clock(now.Sub(l.start)), rank: 1},
 		part{before: " · ", text: tokensSoFar(l.work.Used()), rank: 2})
 }
