@@ -18,6 +18,7 @@ import (
 	"qq/internal/control"
 	"qq/internal/control/board"
 	"qq/internal/record/history"
+	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
 
@@ -127,7 +128,7 @@ func (s *server) sent(questions []page.Question) ([]sentQuestion, error) {
 // followRuns sends the list of runs.
 func (s *server) followRuns(w http.ResponseWriter, r *http.Request) error {
 	return s.follow(w, r, "runs", func() (any, bool, error) {
-		data, err := s.runs(0)
+		data, err := s.runs(ledger.Filter{})
 		if err != nil {
 			return nil, false, err
 		}
