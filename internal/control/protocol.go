@@ -24,6 +24,7 @@ const (
 	MaxRequest = 512 << 10 // from a client
 	MaxReply   = 8 << 20   // from a root
 	MaxID      = 128       // bytes of the id of a request
+	MaxJobs    = 10_000    // at work at once
 	MaxClients = 32        // clients of one root at a time
 	// MaxSubscribers is how many of them may have a subscription. The others are there for a moment, so
 	// that there is always room for a client that cancels.
@@ -124,7 +125,7 @@ type Message struct {
 
 // Jobs changes how many jobs may be at work at once. Those that are at work go on.
 type Jobs struct {
-	Max int `json:"max"` // at least 1
+	Max int `json:"max"` // 1 to [MaxJobs]
 }
 
 // Frame is one line from a root: a JSON object with its type and, under the name of the type, its
@@ -285,7 +286,7 @@ func missing(r Request) (example string, known bool) {
 		whole = r.Message != nil && r.Message.ExecutionID != "" && strings.TrimSpace(r.Message.Text) != ""
 		example = `{"execution_id":"…","text":"…"}`
 	case TypeJobs:
-		example, whole = `{"max":4}`, r.Jobs != nil && r.Jobs.Max >= 1
+		example, whole = `{"max":4}`, r.Jobs != nil && r.Jobs.Max >= 1 && r.Jobs.Max <= MaxJobs
 	default:
 		return "", false
 	}

@@ -60,7 +60,7 @@ func TestComeAgain(t *testing.T) {
 	}
 	_, err = dial(t, f).Subscribe(Subscribe{From: 23})
 	assertFault(t, err, CodeGone, "a number that no event has yet")
-	for range maxEvents + 1 {
+	for range 2*maxEvents + 1 {
 		f.stream.Emit(event.Event{Type: event.Token, ExecutionID: "now", Text: "x"})
 	}
 	late := dial(t, f)
@@ -68,6 +68,45 @@ func TestComeAgain(t *testing.T) {
 	assertFault(t, err, CodeGone, "")
 	_, err = late.Subscribe(Subscribe{})
 	require.NoError(t, err, "without a number it can")
+}
+
+// TestDroppedComesAgain: a subscriber that was dropped because its queue was full comes again from the last event that
+// it has read, and misses nothing.
+func TestDroppedComesAgain(t *testing.T) {
+	f, s := serve(t, t.TempDir())
+	slow := dial(t, f)
+	_, err := slow.Subscribe(Subscribe{})
+	require.NoError(t, err)
+	all := int64(0)
+	for s.subscribed() > 0 {
+		f.stream.Emit(event.Event{Type: event.Token, ExecutionID: "a", Text: strings.Repeat("x", 500)})
+		all++
+	}
+	var last int64
+	for {
+		e, err := slow.Next()
+		if err != nil {
+			require.ErrorIs(t, err, ErrDropped)
+			break
+		}
+		last = e.Seq
+	}
+	require.Less(t, last, all)
+	again := dial(t, f)
+	_, err = again.Subscribe(Subscribe{From: last})
+	require.NoError(t, err)
+	for last < all {
+		e, err := again.Next()
+		require.NoError(t, err)
+		last++
+		require.Equal(t, last, e.Seq)
+	}
+}
+
+func (s *Server) subscribed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.subscribers()
 }
 
 func (s *Server) clients() int {
@@ -98,8 +137,8 @@ func TestNothingIsKeptForNobody(t *testing.T) {
 	for n := range 40 {
 		b.add(kept{seq: int64(n), line: make([]byte, 1<<20)})
 	}
-	assert.LessOrEqual(t, b.bytes, MaxQueued)
-	assert.Len(t, b.events, MaxQueued>>20)
+	assert.LessOrEqual(t, b.bytes, 2*MaxQueued)
+	assert.Equal(t, 2*MaxQueued>>20, len(b.events))
 }
 
 // TestLight: who wants no text gets no tokens, and does not make children send any.
@@ -192,9 +231,14 @@ func TestQuestions(t *testing.T) {
 func TestLog(t *testing.T) {
 	f, _ := serve(t, t.TempDir())
 	c := dial(t, f)
+	_, err := c.Log("a", 0)
+	assertFault(t, err, CodeUnknownJob, "there is none")
+	f.mu.Lock()
+	f.jobs = []jobs.Job{{ExecutionID: "a", State: task.Queued}}
+	f.mu.Unlock()
 	e, err := c.Log("a", 0)
 	require.NoError(t, err)
-	assert.Equal(t, Entries{}, e, "it has not started")
+	assert.Equal(t, Entries{Entries: []json.RawMessage{}}, e, "it has not started")
 	path := filepath.Join(f.dir, "a.jsonl")
 	long, huge := strings.Repeat("x", maxEntries), strings.Repeat("y", maxEntry)
 	require.NoError(t, os.WriteFile(path, []byte(`{"n":1}`+"\n"+`{"n":"`+long+"\"}\n"+`{"n":3}`+"\n"+`{"n":"`+huge+"\"}\n"+
