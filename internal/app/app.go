@@ -127,8 +127,15 @@ func newRoot(s Streams, env command.Environment) *root {
 	return &root{Invocation: i, ctx: ctx, signals: handled}
 }
 
-// close closes all parts of the run and reports what could not be closed.
+// close closes all parts of the process.
 func (r *root) close() {
+	r.release()
+	r.Screen.Drain()
+	r.signals.Stop()
+}
+
+// release closes all parts of the run and reports what could not be closed.
+func (r *root) release() {
 	if r.wiring != nil {
 		if err := r.wiring.Close(); err != nil {
 			r.Say("%v", err)
@@ -143,8 +150,7 @@ func (r *root) close() {
 	if r.terminal != nil {
 		r.terminal.Close()
 	}
-	r.Screen.Drain()
-	r.signals.Stop()
+	r.wiring, r.ledger, r.exporter, r.terminal = nil, nil, nil, nil
 }
 
 // exitCode prints err, also as JSON if the user asked for JSON, and returns the exit code.

@@ -53,7 +53,7 @@ var floors = [][]string{
 		"internal/imports",
 		"internal/app/command", "internal/app/lastword", "internal/app/manual", "internal/app/scratch",
 		"internal/app/batch/naming",
-		"internal/box",
+		"internal/box", "internal/app/console/template",
 		"internal/models/extract/markdown", "internal/isolate/worktree", "internal/isolate/overlayfs",
 		"internal/terminal/markdown",
 	}, {
@@ -74,7 +74,8 @@ var floors = [][]string{
 		"internal/app/signals"},
 	{"internal/app/runs",
 		"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates",
-		"internal/app/staffing", "internal/app/reread", "internal/app/apart", "internal/app/options"},
+		"internal/app/staffing", "internal/app/reread", "internal/app/apart", "internal/app/options",
+		"internal/app/console"},
 	{"internal/app"},
 	{"cmd/qq"},
 }
@@ -96,7 +97,7 @@ var owners = map[string][]string{
 		"internal/app/permissions",
 		"internal/app/planning",
 		"internal/app/prompt", "internal/app/checks", "internal/app/batch/report",
-		"internal/app/runs", "internal/app/options",
+		"internal/app/runs", "internal/app/options", "internal/app/console",
 	},
 	"github.com/joho/godotenv":                             {"internal/config"},
 	"go.yaml.in/yaml/v3":                                   {"pkg/agents"},
