@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,6 +24,14 @@ type conversation struct {
 	*root
 	c       *cli.Context // with the flags as they are now
 	options options.Options
+	live    atomic.Pointer[wiring] // of the last turn
+}
+
+// Kill implements console.Process.
+func (t *conversation) Kill() {
+	if w := t.live.Load(); w != nil {
+		w.Kill()
+	}
 }
 
 // converse runs the console.
@@ -32,11 +41,11 @@ func (r *root) converse(c *cli.Context, o options.Options) error {
 	}
 	r.signals.KillWith(func() {}, func() { os.Exit(r.signals.Code()) })
 	r.signals.Listen() // before the mode of the terminal is changed
-	return console.Run(c, r.Invocation, conversation{r, c, o}, r.signals, o.Session)
+	return console.Run(c, r.Invocation, &conversation{root: r, c: c, options: o}, r.signals, o.Session)
 }
 
 // Turn implements console.Process.
-func (t conversation) Turn(ctx context.Context, turn *console.Turn) (res task.Result, err error) {
+func (t *conversation) Turn(ctx context.Context, turn *console.Turn) (res task.Result, err error) {
 	one := t.oneRun(t.options)
 	one.options.Session, one.task = turn.Session, turn.Task
 	if err := one.task.Validate(); err != nil {
@@ -51,7 +60,8 @@ func (t conversation) Turn(ctx context.Context, turn *console.Turn) (res task.Re
 	}
 	defer t.release()
 	one.w.stream.Glance(turn)
-	turn.Begin(one.w, one.w.questions)
+	t.live.Store(one.w)
+	turn.Begin(one.w.ID(), one.w.socket.Local())
 	defer turn.End()
 	if turn.Typed != nil {
 		return one.typed(ctx, turn.Typed)
@@ -100,4 +110,4 @@ func (r *root) needs(c *cli.Context, set config.Config, o options.Options) batch
 	}
 }
 
-var _ console.Process = conversation{}
+var _ console.Process = (*conversation)(nil)

@@ -36,7 +36,13 @@ func (w *world) onTerminal(args ...string) *screen {
 // onTerminalOf starts cmd on a terminal with that many columns, for its standard streams that are not set.
 func (w *world) onTerminalOf(columns int, cmd *exec.Cmd) *screen {
 	w.t.Helper()
-	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: uint16(columns)})
+	return w.onTerminalSized(columns, 24, cmd)
+}
+
+// onTerminalSized starts cmd on a terminal with that many columns and rows.
+func (w *world) onTerminalSized(columns, rows int, cmd *exec.Cmd) *screen {
+	w.t.Helper()
+	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(rows), Cols: uint16(columns)})
 	require.NoError(w.t, err)
 	s := &screen{w: w, keys: master}
 	var reading sync.WaitGroup

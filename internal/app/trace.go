@@ -1,11 +1,8 @@
 package app
 
 import (
-	"context"
-
 	"qq/internal/trace"
 	"qq/pkg/event"
-	"qq/pkg/task"
 )
 
 // startExporter starts to collect the spans of the run, if the environment names a trace
@@ -27,12 +24,7 @@ func (r *root) flush() {
 	if r.exporter == nil {
 		return
 	}
-	e := event.Event{Type: event.SubAgentComplete, Status: task.Completed, ExitCode: &r.code}
-	if r.code != 0 {
-		e.Type, e.Status = event.SubAgentError, task.Failed
-	}
-	r.exporter.Handle(e)
-	if err := r.exporter.Close(context.Background()); err != nil {
+	if err := r.exporter.End(r.code); err != nil {
 		r.Say("%v", err)
 	}
 }

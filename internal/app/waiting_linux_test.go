@@ -132,8 +132,8 @@ func TestWaitingNotShown(t *testing.T) {
 	assert.Regexp(t, `^\{.*"output":"A late answer\.".*\}\n$`, string(answer))
 }
 
-// TestWaitingChildren: the line says how many children are at work and in the queue, and which call runs, on one line
-// of a terminal of any width.
+// TestWaitingChildren: on a terminal without room for more, the line says how many children are at work and in the
+// queue, and which call runs, on one line of a terminal of any width.
 func TestWaitingChildren(t *testing.T) {
 	w := atLeisure(t)
 	w.set("QQ_MAX_PARALLEL=1")
@@ -141,7 +141,7 @@ func TestWaitingChildren(t *testing.T) {
 	for _, most := range []int{40, 80, 200} {
 		each := w.with()
 		each.dir = t.TempDir()
-		screens[most] = each.onTerminalOf(most, each.command("--auto-approve", "[[hand on]]"))
+		screens[most] = each.onTerminalSized(most, 5, each.command("--auto-approve", "[[hand on]]"))
 	}
 	for most, want := range map[int]string{
 		40: `1 at work · executor: run_pty_… · \d s`, // without the queue: there is no room for both

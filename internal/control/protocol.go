@@ -97,7 +97,7 @@ type Log struct {
 type Entries struct {
 	// Entries are lines of the transcript, see package session. The first line of a transcript is its header.
 	Entries []json.RawMessage `json:"entries"`
-	Next    int64             `json:"next"` // where the next ones begin
+	Next    int64             `json:"next"`           // where the next ones begin
 	More    bool              `json:"more,omitempty"` // there are more now
 	// Text is what the model has written of its turn, at most its last 64 KiB. A child that started while nobody had a
 	// subscription reports it once a second.

@@ -42,6 +42,9 @@ type Screen struct {
 	Ends <-chan struct{}
 	// Continued gets SIGCONT, from whoever handles signals.
 	Continued chan os.Signal
+	// Reader reads keys from the terminal while nobody holds the Screen; nil if nobody does. It is set before anybody
+	// holds it.
+	Reader Reader
 
 	mu    sync.Mutex
 	free  *sync.Cond // signalled when busy ends and when kept text is taken
@@ -55,6 +58,13 @@ type Screen struct {
 	block block.Block
 	frame time.Time   // when it was drawn
 	later *time.Timer // writes what waits for the next frame; nil if nothing does
+}
+
+// Reader reads keys.
+type Reader interface {
+	// Pause leaves to others what is typed, until Resume. Several may have called it.
+	Pause()
+	Resume()
 }
 
 // piece is text for one Output.
@@ -134,6 +144,15 @@ func (o *Output) Width() int {
 	return width
 }
 
+// Height returns the number of rows of the terminal, or 0 if o is not a terminal.
+func (o *Output) Height() int {
+	_, height, err := term.GetSize(int(o.file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return height
+}
+
 // foreground reports whether this process is in the foreground of the terminal o. If o does not tell, because it is no
 // terminal or not the one of the process, the answer is yes.
 func (o *Output) foreground() bool {
@@ -158,6 +177,14 @@ func (o *Output) WriteString(s string) (int, error) { return o.Write([]byte(s)) 
 // Raw returns a writer for text with control sequences of qq itself, such as colours. Foreign text in it must be
 // [Printable].
 func (o *Output) Raw() io.Writer { return raw{o} }
+
+// Held returns a writer for who holds the Screen, with control sequences as for Raw.
+func (o *Output) Held() io.Writer { return held{o} }
+
+type held struct{ o *Output }
+
+// Write implements io.Writer.
+func (h held) Write(p []byte) (int, error) { return h.o.send(p) }
 
 type raw struct{ *Output }
 
@@ -317,9 +344,8 @@ func (s *Screen) put(pieces []piece) {
 type Owner interface {
 	// Print takes text for the terminal: it is [Printable], but for control sequences of qq itself.
 	Print(text string)
-	// Lend gives up the terminal for a question, until Regain is called.
-	Lend()
-	Regain()
+	// While the Screen is held the Owner draws nothing.
+	Reader
 }
 
 // Own hands the terminal to owner; nil takes it back. Then no status line is drawn. The owner writes with
@@ -330,7 +356,7 @@ func (s *Screen) Own(owner Owner) {
 	for s.busy {
 		s.free.Wait()
 	}
-	s.owner, s.lines = owner, nil
+	s.owner, s.Reader, s.lines = owner, owner, nil
 }
 
 // Draw writes text of the [Owner] at once.
@@ -386,20 +412,20 @@ func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 	}
 	s.busy = true
 	s.put([]piece{{s.on, []byte(s.block.Erase())}})
-	owner := s.owner
-	if owner != nil {
+	reader := s.Reader
+	if reader != nil {
 		s.mu.Unlock()
-		owner.Lend()
+		reader.Pause()
 		s.mu.Lock()
 	}
 	return func() {
-		if owner != nil {
-			owner.Regain()
-		}
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.block.Forget()
 		s.flush()
+		s.mu.Unlock()
+		if reader != nil {
+			reader.Resume()
+		}
 	}, nil
 }
 

@@ -190,13 +190,13 @@ func (c *console) tools(string) error {
 }
 
 func (c *console) tree(string) error {
-	list, ended := c.turn.jobs()
-	if len(list) == 0 {
+	if c.turn == nil {
 		c.say("no agent is at work")
 		return nil
 	}
+	snap := c.turn.snapshot()
 	wide, _ := c.paper.size()
-	for _, l := range joblines.Of(list, ended, joblines.View{Now: time.Now(), Width: wide - 12, Most: 200}).Lines {
+	for _, l := range joblines.Of(snap.Jobs, snap.Ended, joblines.View{Now: time.Now(), Width: wide - 12, Most: 200}).Lines {
 		c.say(task.ShortID(l.ID) + "  " + l.Text)
 	}
 	return nil
@@ -214,10 +214,11 @@ func (c *console) cancel(id string) error {
 	if len(found) != 1 {
 		return command.Usagef("/tree shows the ids", "%d agents at work have the id %s", len(found), command.Printable(id))
 	}
-	if r := c.turn.live(); r != nil && r.Cancel(found[0].ExecutionID) {
-		c.say(found[0].Agent + " is cancelled")
+	r := c.turn.live()
+	if r == nil {
+		return nil
 	}
-	return nil
+	return r.Cancel(found[0].ExecutionID)
 }
 
 func (c *console) approve(mode string) error {
@@ -259,7 +260,7 @@ func errBusy() error {
 func (c *console) cost(string) error {
 	used := c.used
 	if c.turn != nil {
-		used = used.Add(c.turn.usage())
+		used = used.Add(c.turn.snapshot().Used)
 	}
 	c.say(output.Account(used))
 	return nil

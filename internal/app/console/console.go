@@ -180,22 +180,26 @@ type owner struct{ *console }
 // Print implements command.Owner.
 func (o owner) Print(text string) { o.inbox.put(note, text) }
 
-// Lend implements command.Owner.
-func (o owner) Lend() {
+// Pause implements command.Reader: it gives up the terminal for a question.
+func (o owner) Pause() {
 	p := o.paper
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.lent++; p.lent > 1 {
+		return
+	}
 	p.eraseNow()
-	p.lent = true
 	o.terminal.Stop()
 }
 
-// Regain implements command.Owner.
-func (o owner) Regain() {
+// Resume implements command.Reader.
+func (o owner) Resume() {
 	p := o.paper
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lent = false
+	if p.lent--; p.lent > 0 {
+		return
+	}
 	p.region.Forget()
 	_ = o.terminal.Start() // in the background of a shell it starts when the process goes on
 }
@@ -308,9 +312,7 @@ func (c *console) interrupt() {
 	switch {
 	case c.turn != nil && c.stopping:
 		c.code, c.quits = 130, true
-		if r := c.turn.live(); r != nil {
-			r.Kill()
-		}
+		c.process.Kill()
 	case c.turn != nil:
 		c.stop()
 	case twice && c.editor.Empty() && c.hint != "":
@@ -379,14 +381,7 @@ func (c *console) send(text string) error {
 	if strings.HasPrefix(text, "!") || c.turn.Typed != nil {
 		return errBusy()
 	}
-	r := c.turn.live()
-	if r == nil {
-		return command.Usagef("send it again in a moment", "the agent cannot be told anything now")
-	}
-	if err := r.Message(r.ID(), text); err != nil {
-		return fmt.Errorf("the agent was not told: %w", err)
-	}
-	return nil
+	return c.turn.tell(text)
 }
 
 // fail shows an error.
@@ -400,7 +395,7 @@ func (c *console) fail(err error) {
 func (c *console) finish(o outcome) {
 	t := c.turn
 	c.endText()
-	c.turn, c.used = nil, c.used.Add(t.usage())
+	c.turn, c.used = nil, c.used.Add(t.last.Used)
 	c.allowed = append(c.allowed, t.allowed...)
 	c.stopTurn(nil)
 	switch {
@@ -427,7 +422,7 @@ func (c *console) finish(o outcome) {
 		c.fail(errors.New(o.res.Err()))
 	}
 	line := output.Clock(time.Since(t.started))
-	if n := t.usage().Tokens(); n > 0 {
+	if n := t.last.Used.Tokens(); n > 0 {
 		line += " · " + tokens(n)
 	}
 	if !c.Quiet {

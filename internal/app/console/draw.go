@@ -103,7 +103,7 @@ type paper struct {
 	plain    bool // no colour
 
 	mu     sync.Mutex
-	lent   bool // a question has the terminal
+	lent   int // how many have the terminal for a question
 	region region.Region
 	text   strings.Builder // that is to be written
 	err    error           // of a write: the terminal is gone
@@ -120,7 +120,7 @@ func (p *paper) add(text string) {
 func (p *paper) show(v region.View) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lent {
+	if p.lent > 0 {
 		return
 	}
 	wide, high := p.size()
@@ -153,7 +153,7 @@ func (p *paper) forget() {
 func (p *paper) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lent {
+	if p.lent > 0 {
 		return
 	}
 	p.write("\x1b[H\x1b[2J")
@@ -262,8 +262,8 @@ func (c *console) view(wide, high int) region.View {
 // status returns lines about the turn that runs.
 func (c *console) status(wide, high int) []string {
 	now := time.Now()
-	list, ended := c.turn.jobs()
-	block := joblines.Of(list, ended, joblines.View{Now: now, Width: wide - 1, Most: max(0, high/3)})
+	snap := c.turn.snapshot()
+	block := joblines.Of(snap.Jobs, snap.Ended, joblines.View{Now: now, Width: wide - 1, Most: max(0, high/3)})
 	var lines []string
 	for _, l := range block.Lines {
 		lines = append(lines, c.paper.dim(l.Text))
@@ -284,7 +284,7 @@ func (c *console) status(wide, high int) []string {
 	}
 	line := fmt.Sprintf("%s %s · %s", frames[int(now.UnixMilli()/200)%len(frames)],
 		columns.Cut(output.OneLine(does), max(10, wide-30)), output.Clock(now.Sub(c.turn.started)))
-	if n := c.turn.usage().Tokens(); n > 0 {
+	if n := snap.Used.Tokens(); n > 0 {
 		line += " · " + tokens(n)
 	}
 	return append(lines, c.paper.dim(columns.Cut(line, wide-1)))

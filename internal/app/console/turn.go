@@ -9,13 +9,12 @@ import (
 
 	"qq/internal/agent/loop"
 	"qq/internal/approval"
+	"qq/internal/control"
 	"qq/internal/control/board"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/session"
-	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
-	"qq/pkg/tool"
 )
 
 // Process runs the turns of a conversation.
@@ -23,20 +22,16 @@ type Process interface {
 	// Turn runs the agent on the task of t, or the command of a person, and sets the session of t. It ends soon after ctx
 	// ends. An error says that nothing began.
 	Turn(ctx context.Context, t *Turn) (task.Result, error)
-}
-
-// Running is a turn that runs.
-type Running interface {
-	ID() string
-	Jobs() []jobs.Job
-	Used() task.Usage
-	Message(executionID, text string) error
-	Cancel(executionID string) bool
+	// Kill kills all that the turn has started.
 	Kill()
 }
 
-// Questions are those that wait for a person; *approval.Queue implements it.
-type Questions interface{ Open() []tool.Question }
+// Running is the run of a turn, as any other face sees it; [control.Local] implements it.
+type Running interface {
+	Snapshot() (control.Snapshot, error)
+	Message(executionID, text string) error
+	Cancel(executionID string) error
+}
 
 // Screen shows an answer while it is written.
 type Screen interface {
@@ -54,31 +49,31 @@ type Turn struct {
 	Typed   *Typed         // a command that a person has typed; nil if the agent answers
 	Screen  Screen
 
-	started   time.Time
-	board     *board.Board
-	mu        sync.Mutex
-	run       Running // nil unless it runs
-	questions Questions
-	used      task.Usage // when it has ended
-	allowed   []string   // tools that a person has allowed meanwhile
-	entries   []llm.Entry
+	started time.Time
+	mu      sync.Mutex
+	run     Running          // nil unless it runs
+	id      string           // of the execution of the agent
+	last    control.Snapshot // when it ended
+	allowed []string         // tools that a person has allowed meanwhile
+	entries []llm.Entry
 }
 
 // newTurn returns a turn.
-func newTurn() *Turn { return &Turn{started: time.Now(), board: board.New()} }
+func newTurn() *Turn { return &Turn{started: time.Now()} }
 
 // Begin says that the turn runs.
-func (t *Turn) Begin(r Running, q Questions) {
+func (t *Turn) Begin(id string, r Running) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.run, t.questions = r, q
+	t.id, t.run = id, r
 }
 
 // End says that the turn runs no more.
 func (t *Turn) End() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.used, t.run = t.run.Used(), nil
+	t.last, _ = t.run.Snapshot()
+	t.run = nil
 }
 
 // live returns the run of the turn; nil if it has none now.
@@ -91,17 +86,28 @@ func (t *Turn) live() Running {
 	return t.run
 }
 
-// usage returns what the turn has used so far.
-func (t *Turn) usage() task.Usage {
-	if r := t.live(); r != nil {
-		return r.Used()
+// tell sends a message to the agent of the turn.
+func (t *Turn) tell(text string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.run == nil {
+		return task.Hinted("send it again in a moment", "the agent cannot be told anything now")
 	}
-	return t.used
+	return t.run.Message(t.id, text)
+}
+
+// snapshot returns what the run does now, or did last.
+func (t *Turn) snapshot() control.Snapshot {
+	if r := t.live(); r != nil {
+		if snap, err := r.Snapshot(); err == nil {
+			return snap
+		}
+	}
+	return t.last
 }
 
 // Handle implements event.Sink.
 func (t *Turn) Handle(e event.Event) {
-	t.board.Handle(e)
 	if e.Type == event.ValidationResolved && e.Decision == string(approval.Session) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -109,23 +115,9 @@ func (t *Turn) Handle(e event.Event) {
 	}
 }
 
-// jobs returns the jobs that the agent of the turn has started.
-func (t *Turn) jobs() (list []board.Job, ended []board.Ended) {
-	r := t.live()
-	if r == nil {
-		return nil, nil
-	}
-	asking := map[string]bool{}
-	for _, q := range t.questions.Open() {
-		asking[q.ExecutionID] = true
-	}
-	return t.board.Jobs(r.Jobs(), asking), t.board.Ended()
-}
-
-// find returns the job whose id is id, or begins or ends with it.
+// find returns the jobs whose id is id, or begins or ends with it.
 func (t *Turn) find(id string) (found []board.Job) {
-	list, _ := t.jobs()
-	return slices.DeleteFunc(list, func(j board.Job) bool {
+	return slices.DeleteFunc(t.snapshot().Jobs, func(j board.Job) bool {
 		return !strings.HasPrefix(j.ExecutionID, id) && !strings.HasSuffix(j.ExecutionID, id)
 	})
 }

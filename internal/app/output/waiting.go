@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"qq/internal/app/command"
@@ -26,16 +27,27 @@ type Waiting struct {
 	work  Work
 	start time.Time
 	clock redrawing
+	stops atomic.Bool // the run is to end
 
 	mu    sync.Mutex  // never held while something is written
 	calls event.Calls // with the text that is shown
 
 	drawing sync.Mutex // held while something is written
 	live    *Live      // nil if the text of the model is not shown
+	rows    Rows       // nil if there are none
 	model   string
 	open    bool      // the text of a turn is on the screen, and may go on
 	since   time.Time // when the last text was printed
-	line    string    // what is shown
+	lines   []string  // what is shown
+}
+
+// Rows are lines above the line of a Waiting: what the jobs do that its agent has started.
+type Rows interface {
+	// Rows returns those lines, with at most that many columns and that many of them, and what the line says of the
+	// jobs. Without lines the line is as it is without Rows.
+	Rows(now time.Time, width, most int) (rows []string, status string)
+	// Close is called when the Waiting ends.
+	Close()
 }
 
 // StartWaiting shows on w, a terminal, what is at work, until Stop is called. Once ends is closed, it says that
@@ -49,11 +61,40 @@ func StartWaiting(w *command.Output, work Work, ends <-chan struct{}) *Waiting {
 
 // redraw implements drawn.
 func (l *Waiting) redraw(stops bool) {
-	line := stopping
-	if !stops {
-		line = l.text(time.Now())
+	l.stops.Store(stops)
+	l.Redraw()
+}
+
+// Redraw shows it as it is now.
+func (l *Waiting) Redraw() {
+	now, line := time.Now(), stopping
+	rows, status := l.jobs(now)
+	switch {
+	case l.stops.Load():
+	case len(rows) > 0:
+		line = l.counted(status, now)
+	default:
+		line = l.text(now)
 	}
-	l.show(line)
+	l.show(rows, line)
+}
+
+// jobs returns the lines of the jobs, on at most a third of the screen.
+func (l *Waiting) jobs(now time.Time) (rows []string, status string) {
+	l.drawing.Lock()
+	of := l.rows
+	l.drawing.Unlock()
+	if most := l.w.Height()/3 - 1; of != nil && most > 0 && now.Sub(l.start) >= quiet {
+		return of.Rows(now, columnsFor(l.w), most)
+	}
+	return nil, ""
+}
+
+// counted returns the line below those of the jobs.
+func (l *Waiting) counted(status string, now time.Time) string {
+	return fit(columnsFor(l.w), part{text: status, least: 8},
+		part{before: " · ", text: Clock(now.Sub(l.start)), rank: 1},
+		part{before: " · ", text: tokensSoFar(l.work.Used()), rank: 2})
 }
 
 // Stop removes the line for good.
@@ -62,7 +103,18 @@ func (l *Waiting) Stop() {
 		return
 	}
 	l.clock.end()
-	l.show("")
+	if rows := l.Below(nil); rows != nil {
+		rows.Close()
+	}
+	l.show(nil, "")
+}
+
+// Below shows the line below rows, and returns those that it was below.
+func (l *Waiting) Below(rows Rows) Rows {
+	l.drawing.Lock()
+	defer l.drawing.Unlock()
+	rows, l.rows = l.rows, rows
+	return rows
 }
 
 // For says which model the run waits for.
@@ -90,7 +142,9 @@ func (l *Waiting) Chunk(c llm.Chunk) {
 	}
 	l.drawing.Lock()
 	defer l.drawing.Unlock()
-	l.draw("")
+	if len(l.lines) <= 1 {
+		l.draw(nil)
+	}
 	l.open = true
 	l.live.Chunk(c)
 }
@@ -184,19 +238,26 @@ func counts(atWork, others int, word string) string {
 	return fmt.Sprintf("%d at work, %d %s", atWork, others, word)
 }
 
-// show shows line in the place of what was shown, unless a text of the model has begun meanwhile.
-func (l *Waiting) show(line string) {
+// show shows rows and line in the place of what was shown. While a text of the model is on the screen, line is shown only
+// below rows.
+func (l *Waiting) show(rows []string, line string) {
 	l.drawing.Lock()
 	defer l.drawing.Unlock()
-	if !l.open {
-		l.draw(line)
+	switch {
+	case len(rows) > 0 && l.rows != nil:
+		l.draw(append(rows, line))
+	case l.open && len(l.lines) <= 1:
+	case l.open || line == "":
+		l.draw(nil)
+	default:
+		l.draw([]string{line})
 	}
 }
 
-// draw shows line. The caller holds l.drawing.
-func (l *Waiting) draw(line string) {
-	if line != l.line {
-		l.line = line
-		l.w.Status(line)
+// draw shows lines. The caller holds l.drawing.
+func (l *Waiting) draw(lines []string) {
+	if len(lines) > 1 || !slices.Equal(lines, l.lines) { // several lines depend on the size of the terminal
+		l.lines = lines
+		l.w.Block(lines)
 	}
 }

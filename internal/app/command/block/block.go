@@ -183,18 +183,22 @@ func (b *Block) change(s *strings.Builder, lines []string) {
 		if at == 0 {
 			s.WriteString(save)
 		}
-		fmt.Fprintf(s, "\x1b[%dB\r", row-at)
+		fmt.Fprintf(s, "\x1b[%dB", row-at)
 		at = row
 	}
 	for i, line := range lines {
-		if i >= len(b.lines) || b.lines[i] != line {
+		switch {
+		case i >= len(b.lines):
 			move(i + 1)
-			s.WriteString(line + clear)
+			s.WriteString("\r" + line + clear)
+		case b.lines[i] != line:
+			move(i + 1)
+			s.WriteString(Change(b.lines[i], line))
 		}
 	}
 	if n := len(lines); n < len(b.lines) {
 		move(n + 1)
-		s.WriteString(erase)
+		s.WriteString("\r" + erase)
 	}
 	if at > 0 {
 		s.WriteString(restore)

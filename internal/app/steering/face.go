@@ -1,0 +1,351 @@
+package steering
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"qq/internal/app/command"
+	"qq/internal/app/command/block"
+	"qq/internal/app/joblines"
+	"qq/internal/app/output"
+	"qq/internal/app/pane"
+	"qq/internal/control"
+	"qq/internal/terminal"
+	"qq/internal/terminal/keys"
+)
+
+// noticeTime is how long a notice is shown.
+const noticeTime = 4 * time.Second
+
+// Face is the block below the answer of a run: lines of its jobs, and the keys that steer them. It implements
+// output.Rows. The terminal is read only while jobs are at work, and while nobody holds the screen: what is typed else
+// belongs to a question or to the shell.
+type Face struct {
+	run    Run
+	out    *command.Output
+	screen *command.Screen
+	shown  *output.Waiting
+	ends   <-chan struct{}
+
+	mu      sync.Mutex
+	term    *terminal.Terminal // nil until it is needed, and if there is none
+	tried   bool               // to open it, or there is none
+	reading bool               // the terminal is started
+	held    int                // who holds the screen
+	closed  bool
+	done    chan struct{}
+	loop    sync.WaitGroup
+
+	lines  []joblines.Line // that are shown
+	names  map[string]string
+	chosen string
+	at     int // where its line was
+	help   bool
+	input  *Input // a message is typed
+	to     Act
+	notice string
+	until  time.Time // the notice is shown
+}
+
+// NewFace returns the face of run, which is shown above the line of shown. ends is closed when the run is to end. Without
+// a terminal that somebody types into it reads no keys. Nobody may hold the screen yet.
+func NewFace(i *command.Invocation, run Run, ends <-chan struct{}, shown *output.Waiting) *Face {
+	f := &Face{run: run, out: i.Err, screen: i.Screen, ends: ends, shown: shown, done: make(chan struct{})}
+	if f.tried = !output.IsTerminal(i.In); !f.tried {
+		i.Screen.Reader = f
+	}
+	shown.Below(f)
+	return f
+}
+
+// Rows implements output.Rows.
+func (f *Face) Rows(now time.Time, width, most int) (rows []string, status string) {
+	snap, err := f.run.Snapshot()
+	if err != nil {
+		return nil, ""
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := joblines.Of(snap.Jobs, snap.Ended, joblines.View{Now: now, Width: width, Most: most, Chosen: f.chosen})
+	f.read(b.Count.AtWork+b.Count.Queued > 0)
+	if b.Count.AtWork+b.Count.Queued == 0 {
+		f.lines, f.chosen, f.help, f.input = nil, "", false, nil
+		return nil, ""
+	}
+	if f.lines = b.Lines; f.help {
+		rows = append(rows, Help[:min(len(Help), max(most-1, 0))]...)
+		b.Lines = b.Lines[:max(min(len(b.Lines), most-len(rows)), 0)]
+	}
+	f.name(snap)
+	for i := len(b.Lines) - 1; i >= 0; i-- {
+		rows = append([]string{b.Lines[i].Text}, rows...)
+	}
+	return rows, f.status(b.Count, snap, now, width)
+}
+
+// name remembers what the jobs are called.
+func (f *Face) name(snap control.Snapshot) {
+	f.names = map[string]string{}
+	for _, j := range snap.Jobs {
+		f.names[j.ExecutionID] = Name(j.Agent, j.ExecutionID)
+	}
+	for _, e := range snap.Ended {
+		f.names[e.ExecutionID] = Name(e.Agent, e.ExecutionID)
+	}
+}
+
+// status returns what the status line says of the jobs.
+func (f *Face) status(c joblines.Count, snap control.Snapshot, now time.Time, width int) string {
+	switch {
+	case f.input != nil:
+		return f.input.Line(width)
+	case now.Before(f.until):
+		return f.notice
+	case snap.Paused:
+		return c.String() + ", paused (p goes on)"
+	case f.reading && f.chosen == "" && !f.help:
+		return c.String() + " (? lists the keys)"
+	}
+	return c.String()
+}
+
+// read starts or ends the reading of keys. The caller holds f.mu.
+func (f *Face) read(wanted bool) {
+	wanted = wanted && f.held == 0 && !f.closed
+	select {
+	case <-f.ends:
+		wanted = false
+	default:
+	}
+	if wanted == f.reading {
+		return
+	}
+	if !wanted {
+		f.term.Stop()
+		f.reading = false
+		return
+	}
+	if !f.tried {
+		f.tried = true
+		f.open()
+	}
+	f.reading = f.term != nil && f.term.Start() == nil
+}
+
+// open opens the terminal. The caller holds f.mu.
+func (f *Face) open() {
+	t, err := terminal.Open(terminal.Config{Signals: true})
+	if err != nil { // nobody can press a key
+		return
+	}
+	f.term = t
+	f.loop.Go(f.follow)
+}
+
+// Pause implements command.Reader.
+func (f *Face) Pause() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held++
+	f.read(false)
+}
+
+// Resume implements command.Reader.
+func (f *Face) Resume() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held--
+	f.read(len(f.lines) > 0)
+}
+
+// Close ends the reading of keys for good.
+func (f *Face) Close() {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return
+	}
+	f.closed = true
+	f.read(false)
+	close(f.done)
+	t := f.term
+	f.mu.Unlock()
+	f.loop.Wait()
+	if t != nil {
+		t.Close()
+	}
+}
+
+// follow handles what comes from the terminal.
+func (f *Face) follow() {
+	for {
+		select {
+		case <-f.done:
+			return
+		case e := <-f.term.Events():
+			switch e.Kind {
+			case terminal.Key:
+				f.press(e.Key)
+			case terminal.Closed:
+				return
+			}
+			f.shown.Redraw()
+		}
+	}
+}
+
+// press handles a key.
+func (f *Face) press(k keys.Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.input != nil {
+		f.typed(k)
+		return
+	}
+	switch {
+	case k.Code == keys.Up:
+		f.move(-1)
+	case k.Code == keys.Down:
+		f.move(1)
+	case k.Code == keys.Escape:
+		f.chosen, f.help = "", false
+	case k.Code == keys.Enter:
+		f.with(f.show)
+	case k.Code != keys.Rune || k.Ctrl || k.Alt:
+	case k.Rune == '?':
+		f.help = !f.help
+	case k.Rune == 'p':
+		f.tell(Act{Run: f.run}.Pause())
+	case k.Rune == 'x':
+		f.with(func(a Act) { f.tell(a.Cancel()) })
+	case k.Rune == 'm':
+		f.with(func(a Act) { f.to, f.input = a, &Input{Prompt: "to " + a.Name + ": "} })
+	}
+}
+
+// with calls do with the chosen job. The caller holds f.mu.
+func (f *Face) with(do func(Act)) {
+	name := f.names[f.chosen]
+	if f.chosen == "" || name == "" {
+		f.tell("choose a job first: ↑ ↓")
+		return
+	}
+	do(Act{f.run, f.chosen, name})
+}
+
+// typed handles a key of a message.
+func (f *Face) typed(k keys.Key) {
+	switch f.input.Press(k) {
+	case Entered:
+		text := f.input.Text()
+		f.input = nil
+		f.tell(f.to.Message(text))
+	case Left:
+		f.input = nil
+	}
+}
+
+// move chooses another job.
+func (f *Face) move(by int) {
+	n := len(f.lines)
+	if n == 0 {
+		return
+	}
+	switch at := slices.IndexFunc(f.lines, func(l joblines.Line) bool { return l.ID == f.chosen }); {
+	case at >= 0:
+		f.at = at + by
+	case f.chosen != "": // it has no line any more
+	case by < 0:
+		f.at = n - 1
+	default:
+		f.at = 0
+	}
+	f.at = max(min(f.at, n-1), 0)
+	f.chosen = f.lines[f.at].ID
+}
+
+// tell shows a notice.
+func (f *Face) tell(text string) { f.notice, f.until = text, time.Now().Add(noticeTime) }
+
+// holdTime is how long the screen may be in use by others before a transcript is shown: a question comes first.
+const holdTime = 100 * time.Millisecond
+
+// show shows the transcript of a job until the person leaves it. The caller holds f.mu, which is free meanwhile.
+func (f *Face) show(a Act) {
+	f.mu.Unlock()
+	defer f.mu.Lock()
+	ctx, cancel := context.WithTimeout(context.Background(), holdTime)
+	defer cancel()
+	release, err := f.screen.Hold(ctx)
+	if err != nil {
+		return
+	}
+	defer release()
+	if f.term.Start() != nil { // Hold has stopped it
+		return
+	}
+	defer f.term.Stop()
+	p := pane.New(f.out.Held(), true)
+	if p.Open() != nil {
+		return
+	}
+	defer p.Close()
+	f.view(p, a)
+}
+
+// view draws the transcript and handles keys.
+func (f *Face) view(p *pane.Pane, a Act) {
+	t := NewTranscript(a.Run, a.ID)
+	g := &pane.Pager{Title: "transcript of " + a.Name}
+	tick := time.NewTicker(refreshTime)
+	defer tick.Stop()
+	for {
+		for t.Refresh() {
+		}
+		g.Set(t.Text())
+		g.Hint = "↑ ↓ space b  scroll   q  goes back"
+		if snap, err := a.Run.Snapshot(); err == nil && len(snap.Questions) > 0 {
+			g.Hint = "a question waits for you: q goes back to it"
+		}
+		columns, rows := f.term.Size()
+		size := block.Size{Columns: columns, Rows: rows}
+		if p.Draw(g.Rows(size), size) != nil {
+			return
+		}
+		select {
+		case <-f.done:
+			return
+		case <-f.ends:
+			return
+		case <-tick.C:
+		case e := <-f.term.Events():
+			switch {
+			case e.Kind == terminal.Closed:
+				return
+			case e.Kind == terminal.Resumed:
+				if p.Open() != nil {
+					return
+				}
+			case e.Kind == terminal.Key && Leaves(e.Key):
+				return
+			case e.Kind == terminal.Key:
+				g.Press(e.Key)
+			}
+		}
+	}
+}
+
+// refreshTime is how often a transcript that is shown is read again.
+const refreshTime = 500 * time.Millisecond
+
+// Leaves reports whether a key leaves what is shown.
+func Leaves(k keys.Key) bool {
+	return k.Code == keys.Escape || k.Code == keys.Rune && (k.Rune == 'q' && !k.Ctrl && !k.Alt || k.Rune == 'c' && k.Ctrl)
+}
+
+var (
+	_ command.Reader = (*Face)(nil)
+	_ output.Rows    = (*Face)(nil)
+)
