@@ -307,6 +307,9 @@ func (c *console) begin(t task.Task, typed *Typed) error {
 	turn := newTurn()
 	turn.Task, turn.Typed, turn.Session, turn.Allow, turn.Screen = t, typed, c.session, c.allowed, c.inbox
 	turn.Task.Agent = c.agent()
+	if typed != nil { // what a person types needs no question, unless it would need one each time
+		turn.Allow = append(slices.Clone(c.allowed), shellTool)
+	}
 	if c.session.ID == "" {
 		turn.Past = c.past.Messages()
 	}

@@ -29,7 +29,7 @@ var _ loop.Transcript = (*Typed)(nil)
 // Only returns a as an agent with the shell tool alone.
 func (t *Typed) Only(a agents.Agent) agents.Agent {
 	a.Tools, a.DisallowedTools, a.Within = []string{shellTool}, nil, nil
-	a.PromptTemplate, a.Schema, a.Prompt = "", nil, "Run the command."
+	a.Role, a.PromptTemplate, a.Schema, a.Prompt = agents.Modifying, "", nil, "Run the command."
 	return a
 }
 
