@@ -360,7 +360,7 @@ func TestHurry(t *testing.T) {
 		r := &run{
 			Agent:   Agent{Model: first, Fallback: []Model{other}, Transcript: Nobody{}, Screen: Nobody{}},
 			parent:  &line{},
-			helpers: &helpers{}, acted: acted,
+			helpers: &helpers{}, acted: acted, deeds: &deeds{},
 		}
 		_, err := inTurn{r, 2}.Chat(t.Context(), llm.Request{}, nil)
 		require.NoError(t, err)
@@ -387,16 +387,17 @@ func TestNoFallback(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			asked := 0
-			r := &run{parent: &line{}, helpers: &helpers{Parent: &line{}, only: c.readOnly}, Agent: Agent{
-				Model: chat(func(context.Context, func(llm.Chunk)) error {
-					if c.ends {
-						cancel()
-					}
-					return c.err
-				}),
-				Fallback:   []Model{chat(func(context.Context, func(llm.Chunk)) error { asked++; return nil })},
-				Transcript: Nobody{}, Screen: Nobody{},
-			}}
+			r := &run{deeds: &deeds{}, parent: &line{},
+				helpers: &helpers{Parent: &line{}, only: c.readOnly}, Agent: Agent{
+					Model: chat(func(context.Context, func(llm.Chunk)) error {
+						if c.ends {
+							cancel()
+						}
+						return c.err
+					}),
+					Fallback:   []Model{chat(func(context.Context, func(llm.Chunk)) error { asked++; return nil })},
+					Transcript: Nobody{}, Screen: Nobody{},
+				}}
 			if c.handsOn {
 				r.helpers.Delegate(ctx, nil)
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"qq/internal/agent/contents"
 )
 
 // Limits of the look at a folder in which commands may change something that the task did not name: in a larger folder,
@@ -16,7 +18,7 @@ const (
 
 // watched returns the files in the working directory, for [run.unsaid]; nil if nothing has to be compared: the task has
 // no targets, or its agent runs no commands.
-func (r *run) watched(ctx context.Context) map[string]stamp {
+func (r *run) watched(ctx context.Context) map[string]contents.Stamp {
 	if len(r.job.Targets) == 0 || r.Setup.ReadOnly || !slices.Contains(r.tools.offered.Names(), shellTool) &&
 		r.job.Check == "" {
 		return nil
@@ -25,7 +27,7 @@ func (r *run) watched(ctx context.Context) map[string]stamp {
 }
 
 // glance returns the stamps of the files in the working directory, or nil if these are too many.
-func (r *run) glance(ctx context.Context) map[string]stamp {
+func (r *run) glance(ctx context.Context) map[string]contents.Stamp {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), watchTime) // also if the time of the task is up
 	defer cancel()
 	files, err := r.stamps(ctx, maxWatched)
@@ -36,7 +38,7 @@ func (r *run) glance(ctx context.Context) map[string]stamp {
 }
 
 // unsaid returns the files that differ from before, if the run has run commands.
-func (r *run) unsaid(ctx context.Context, before map[string]stamp) (files []string) {
+func (r *run) unsaid(ctx context.Context, before map[string]contents.Stamp) (files []string) {
 	if did := r.deeds.did.OrNil(); before == nil || did == nil || len(did.Commands) == 0 {
 		return nil
 	}
@@ -44,22 +46,7 @@ func (r *run) unsaid(ctx context.Context, before map[string]stamp) (files []stri
 	if now == nil {
 		return nil
 	}
-	files = differing(before, now)
+	files = contents.Differing(before, now)
 	slices.Sort(files)
 	return files[:min(len(files), maxUnsaid)]
-}
-
-// differing returns the files that are not the same in both.
-func differing(before, now map[string]stamp) (files []string) {
-	for file, s := range now {
-		if was, ok := before[file]; !ok || was != s {
-			files = append(files, file)
-		}
-	}
-	for file := range before {
-		if _, ok := now[file]; !ok {
-			files = append(files, file)
-		}
-	}
-	return files
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"qq/internal/agent/contents"
 	"qq/internal/agent/loop"
 	"qq/internal/tools/shell"
 	"qq/internal/tools/tree"
@@ -29,8 +30,8 @@ type verifier struct {
 	idle    bool            // the work must change something, and did not yet
 	// before is the working directory as it was at first, nil if nobody asks. checked is the same after the last check,
 	// nil if none ran.
-	before, checked map[string]stamp
-	had             contents // of the files in before, as far as they were read
+	before, checked map[string]contents.Stamp
+	had             contents.Contents // of the files in before, as far as they were read
 }
 
 const (
@@ -49,7 +50,7 @@ func (r *run) verifier(ctx context.Context) (*verifier, error) {
 	v := &verifier{run: r, granted: ctx, idle: r.job.RequireChange && !r.Setup.ReadOnly}
 	if v.idle || r.job.Check != "" && r.bounded() {
 		v.before, _ = r.stamps(ctx, math.MaxInt)
-		v.had = contentsOf(r.root, v.before)
+		v.had = contents.Of(r.root, v.before)
 	}
 	if r.job.Check == "" {
 		if !v.idle {
@@ -206,26 +207,19 @@ func tailOf(text string) string {
 	return text
 }
 
-// stamp tells the content of a file from others, as far as that is known without reading it.
-type stamp struct {
-	size     int64
-	modified time.Time
-	mode     fs.FileMode
-}
-
 // stamps returns the stamps of the files in the working directory, without those that .gitignore excludes, and without
 // those of qq itself. The error says that these are not all, because there are more than most, or that ctx is done.
-func (r *run) stamps(ctx context.Context, most int) (map[string]stamp, error) {
+func (r *run) stamps(ctx context.Context, most int) (map[string]contents.Stamp, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	files := map[string]stamp{}
+	files := map[string]contents.Stamp{}
 	private, dir := tree.Places(r.Setup.Private), tree.Places([]string{r.Process.Dir})[0]
 	if private.Holds(dir) { // a person works in a folder of qq
 		private = nil
 	}
 	_, _ = tree.Walk(ctx, r.root, ".", func(file string, e fs.DirEntry) {
 		if info, err := e.Info(); err == nil && !private.Holds(dir+file) {
-			files[file] = stamp{info.Size(), info.ModTime(), info.Mode()}
+			files[file] = contents.Stamp{Size: info.Size(), Modified: info.ModTime(), Mode: info.Mode()}
 		}
 		if len(files) > most {
 			cancel(errors.New("too many files"))
@@ -247,11 +241,11 @@ func (v *verifier) hasChanged(ctx context.Context) bool {
 }
 
 // since returns the files that differ now from those at first. One that was only touched does not.
-func (v *verifier) since(now map[string]stamp) []string {
-	return slices.DeleteFunc(differing(v.before, now), func(f string) bool {
+func (v *verifier) since(now map[string]contents.Stamp) []string {
+	return slices.DeleteFunc(contents.Differing(v.before, now), func(f string) bool {
 		was, before := v.before[f]
 		is, after := now[f]
-		return before && after && v.had.same(v.root, f, was, is)
+		return before && after && v.had.Same(v.root, f, was, is)
 	})
 }
 

@@ -67,27 +67,6 @@ func TestHasChanged(t *testing.T) {
 	assert.Nil(t, v, "who may only read is exempt")
 }
 
-// TestContentsAreBounded: what was not read counts as changed when its time is new.
-func TestContentsAreBounded(t *testing.T) {
-	dir := t.TempDir()
-	files := map[string]stamp{}
-	for file, size := range map[string]int{"small": 1, "large": maxHashedFile + 1, "gone": 1} {
-		files[file] = stamp{size: int64(size)}
-		require.NoError(t, os.WriteFile(filepath.Join(dir, file), make([]byte, size), 0o600))
-	}
-	require.NoError(t, os.Remove(filepath.Join(dir, "gone")))
-	root, err := os.OpenRoot(dir)
-	require.NoError(t, err)
-	defer root.Close()
-	c := contentsOf(root, files)
-	assert.Len(t, c.sums, 1)
-	later := func(file string) stamp { return stamp{size: files[file].size, modified: time.Now()} }
-	assert.True(t, c.same(root, "small", files["small"], later("small")))
-	assert.False(t, c.same(root, "large", files["large"], later("large")))
-	assert.False(t, c.same(root, "small", files["small"], stamp{size: 2}))
-	assert.False(t, c.same(root, "small", files["small"], stamp{size: 1, mode: 0o100}))
-}
-
 // watched is a parent that records side effects and keeps the events.
 type watched struct {
 	supervisor.Parent

@@ -146,7 +146,9 @@ func (r *root) release() {
 			r.Say("%v", err)
 		}
 	}
-	r.flush()
+	if err := r.exporter.End(r.code); err != nil {
+		r.Say("%v", err)
+	}
 	if r.terminal != nil {
 		r.terminal.Close()
 	}

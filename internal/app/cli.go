@@ -15,7 +15,9 @@ import (
 	"qq/internal/app/options"
 	"qq/internal/app/permissions"
 	"qq/internal/app/planning"
+	"qq/internal/app/replay"
 	"qq/internal/app/runs"
+	"qq/internal/app/top"
 	"qq/internal/config"
 	"qq/internal/models"
 )
@@ -37,7 +39,8 @@ func (r *root) cli() *cli.App {
 		Before:          r.before,
 		Commands: append([]*cli.Command{batch.Command(r.Invocation, r), planning.Command(r.Invocation, r),
 			definitions.Command(r.Invocation), checkout.Command(r.Invocation), permissions.Command(r.Invocation),
-			runs.Command(r.Invocation)},
+			top.Runs(runs.Command(r.Invocation, replay.Command(r.Invocation, r)), r.Invocation),
+			top.Command(r.Invocation)},
 			append(modelcmd.Commands(r.Invocation, r.signals),
 				admin.Commands(r.Invocation, modelcmd.Examiner{Invocation: r.Invocation},
 					apart.Examiner{Env: r.Env})...)...),

@@ -64,8 +64,8 @@ func TestCompletedWords(t *testing.T) {
 		line, kind string
 		want       []string
 	}{
-		{"", "words", []string{"batch", "plan", "agents", "trust", "permissions", "runs", "models", "setup", "sessions",
-			"doctor", "config",
+		{"", "words", []string{"batch", "plan", "agents", "trust", "permissions", "runs", "top", "models", "setup",
+			"sessions", "doctor", "config",
 			"completion", "man", "version", "help"}},
 		{"ru", "words", []string{"runs"}}, {"help ru", "words", []string{"runs"}},
 		{"help runs sh", "words", []string{"show"}}, {"runs sh", "words", []string{"show"}},

@@ -24,11 +24,10 @@ type host struct {
 // is run or batch.
 func (r *root) openSocket(w *wiring, command string) {
 	w.socket = control.Start(control.Config{
-		Root: control.Root{
-			ExecutionID: w.cfg.ID, PID: os.Getpid(), Started: time.Now(), Dir: w.cfg.Dir, Command: command,
-			Version: Version(),
-		},
-		Tree: w, Approvals: w.questions, Host: host{r, w}, Events: w.stream, Folder: w.scratch, After: socketAfter,
+		Root: control.Root{ExecutionID: w.cfg.ID, PID: os.Getpid(), Started: time.Now(), Dir: w.cfg.Dir,
+			Command: command, Version: Version()},
+		Tree: w, Approvals: w.questions, Servers: w.gates, Host: host{r, w}, Events: w.stream, Folder: w.scratch,
+		After: socketAfter,
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
 	"qq/internal/tools/web"
+	"qq/internal/trace"
 	"qq/pkg/event"
 	"qq/pkg/task"
 )
@@ -57,7 +58,10 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 		cfg.Ledger = r.ledger
 	}
 	cfg.Sinks = r.sinks(n)
-	if r.startExporter(cfg.ID, cfg.Trace); r.exporter != nil {
+	if r.exporter, err = trace.Begin(r.Env.Get, Version(), cfg.ID, cfg.Trace); err != nil {
+		r.Say("no traces are exported: %v", err) // often set for the whole machine: the run continues
+	}
+	if r.exporter != nil {
 		cfg.Sinks = append(cfg.Sinks, r.exporter)
 	}
 	if approval.Mode(set.Approve) == approval.Ask {

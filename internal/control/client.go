@@ -215,16 +215,24 @@ type Standing struct {
 	Snapshot
 }
 
-// Look asks all roots that have a socket in the folder home, at once. A root that was killed may have
-// left its socket.
-func Look(home string) []Standing {
+// Sockets returns the roots that have a socket in the folder home, without asking them.
+func Sockets(home string) []Standing {
 	run := filepath.Join(home, "run")
 	names, _ := fs.Glob(os.DirFS(run), "*/*"+suffix) // a folder that cannot be read has none for this user
 	found := make([]Standing, len(names))
-	var asking sync.WaitGroup
 	for i, name := range names {
+		found[i].ID, found[i].Path = strings.TrimSuffix(path.Base(name), suffix), filepath.Join(run, name)
+	}
+	return found
+}
+
+// Look asks all roots that have a socket in the folder home, at once. A root that was killed may have
+// left its socket.
+func Look(home string) []Standing {
+	found := Sockets(home)
+	var asking sync.WaitGroup
+	for i := range found {
 		s := &found[i]
-		s.ID, s.Path = strings.TrimSuffix(path.Base(name), suffix), filepath.Join(run, name)
 		asking.Go(func() {
 			c, err := Dial(s.Path)
 			if s.Err = err; err == nil {

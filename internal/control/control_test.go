@@ -51,6 +51,7 @@ type forest struct {
 
 func (f *forest) Live() *jobs.Table    { return &f.live }
 func (f *forest) Slots() *limits.Slots { return f.slots }
+func (f *forest) Resize(int)           {}
 func (f *forest) Used() task.Usage     { return task.Usage{InputTokens: 7} }
 func (f *forest) Log(id string) string { return filepath.Join(f.dir, id+".jsonl") }
 
@@ -87,7 +88,7 @@ func newForest(dir string) *forest {
 }
 
 func (f *forest) config() Config {
-	return Config{Root: own, Tree: f, Host: f, Events: &f.stream, Folder: f, Approvals: f.questions}
+	return Config{Root: own, Tree: f, Host: f, Events: &f.stream, Folder: f, Approvals: f.questions, Servers: f}
 }
 
 func (f *forest) path() string { return filepath.Join(f.dir, "root"+suffix) }

@@ -45,6 +45,7 @@ func (s *Server) steer(r Request) *Fault {
 		}
 	case TypeJobs:
 		s.cfg.Tree.Slots().Resize(r.Jobs.Max)
+		s.cfg.Servers.Resize(r.Jobs.Max)
 	case TypePause, TypeResume:
 		s.cfg.Tree.Slots().Pause(r.Type == TypePause)
 	}

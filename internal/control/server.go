@@ -41,6 +41,12 @@ type Approvals interface {
 	Attend() (leave func())
 }
 
+// Servers limits the requests to model servers; *gates.Gates implements it.
+type Servers interface {
+	// Resize changes how many requests may be under way at once at each server.
+	Resize(n int)
+}
+
 // Host is the process of the root.
 type Host interface {
 	// End ends the whole run. It does not wait for the end.
@@ -60,6 +66,7 @@ type Config struct {
 	Root      Root // without a batch: its events tell
 	Tree      Tree
 	Approvals Approvals
+	Servers   Servers
 	Host      Host
 	Events    *event.Stream
 	Folder    Folder

@@ -3,10 +3,14 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -219,4 +223,74 @@ func TestLog(t *testing.T) {
 	require.NoError(t, os.Symlink("/etc/passwd", path))
 	_, err = c.Log("a", 0)
 	assertFault(t, err, CodeUnknownJob, "a link is not followed")
+}
+
+// TestSubscribersComeAndGo: 1,000 subscribers come and go, some without a word and some that never read, while events
+// are told. No event waits for one of them, whoever stays misses nothing, and nothing of them is left.
+func TestSubscribersComeAndGo(t *testing.T) {
+	f, s := serve(t, t.TempDir())
+	stays := dial(t, f)
+	_, err := stays.Subscribe(Subscribe{})
+	require.NoError(t, err)
+	missed := make(chan error, 1)
+	go func() {
+		for last := int64(0); ; last++ {
+			e, err := stays.Next()
+			if err == nil && e.Seq != last+1 {
+				err = fmt.Errorf("event %d after %d", e.Seq, last)
+			}
+			if err != nil {
+				missed <- err
+				return
+			}
+		}
+	}()
+	done := make(chan struct{})
+	told := make(chan time.Duration)
+	go func() {
+		var longest time.Duration
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				told <- longest
+				return
+			case <-time.After(100 * time.Microsecond):
+			}
+			start := time.Now()
+			f.stream.Emit(event.Event{Type: event.Token, ExecutionID: "a", Text: strings.Repeat("x", 500)})
+			longest = max(longest, time.Since(start))
+		}
+	}()
+	const all, atOnce = 1000, 8
+	var coming sync.WaitGroup
+	var busy atomic.Int64
+	for first := range atOnce {
+		coming.Go(func() {
+			for n := first; n < all; n += atOnce {
+				c, err := Dial(f.path())
+				if err == nil && n%3 > 0 {
+					_, err = c.Subscribe(Subscribe{Light: n%2 == 0})
+				}
+				var fault *Fault
+				switch {
+				case errors.As(err, &fault) && fault.Code == CodeBusy:
+					busy.Add(1)
+				case err != nil:
+					assert.NoError(t, err)
+				case n%3 == 1:
+					_, _ = c.Snapshot()
+				}
+				if c != nil {
+					c.Close()
+				}
+			}
+		})
+	}
+	coming.Wait()
+	close(done)
+	assert.Less(t, <-told, time.Second)
+	require.Eventually(t, func() bool { return s.clients() == 1 }, soon, time.Millisecond)
+	s.Close()
+	assert.ErrorIs(t, <-missed, io.EOF)
+	assert.Less(t, busy.Load(), int64(all/2))
 }

@@ -359,13 +359,3 @@ func (x *Exporter) Close(ctx context.Context) error {
 	}
 	return fmt.Errorf("trace: %d %s not exported: %v", lost, spans, err)
 }
-
-// End tells how the run ended, by the exit code of its root, and sends all spans: see [Exporter.Close].
-func (x *Exporter) End(code int) error {
-	e := event.Event{Type: event.SubAgentComplete, Status: task.Completed, ExitCode: &code}
-	if code != 0 {
-		e.Type, e.Status = event.SubAgentError, task.Failed
-	}
-	x.Handle(e)
-	return x.Close(context.Background())
-}

@@ -52,9 +52,11 @@ type Entry struct {
 	Time time.Time `json:"time"` // when it was written down, in UTC
 	Message
 	Usage task.Usage `json:"usage,omitzero"` // of an answer of a model, if known
-	// Started, DurationMS and Failed are about a tool call; its result is the message.
+	// Started, DurationMS and Failed are about a tool call; its result is the message. An answer of a model has no
+	// Started: DurationMS is how long the model took, and FirstMS that to the first piece of the answer.
 	Started    time.Time `json:"started,omitzero"`
 	DurationMS int64     `json:"duration_ms,omitempty"`
+	FirstMS    int64     `json:"first_ms,omitempty"`
 	Failed     bool      `json:"failed,omitempty"`
 	// Run is the id of the execution that added the message, in a session that several may continue.
 	Run string `json:"run,omitempty"`
@@ -99,6 +101,9 @@ type Response struct {
 	Written int // tokens of the input that the server has put into its cache, if it says so
 	Stop    Stop
 	Timing  Timing
+	// First is the time from the request to the first piece of the answer, and Took to its end. They are measured here,
+	// without the wait for a slot at the server; zero means not measured.
+	First, Took time.Duration
 }
 
 // Backend sends requests to a model. Several goroutines may use it at once.

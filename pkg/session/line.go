@@ -91,6 +91,7 @@ func (l *line) entry(e llm.Entry) {
 	}
 	l.field(!e.Started.IsZero(), "started", e.Started)
 	l.field(e.DurationMS != 0, "duration_ms", e.DurationMS)
+	l.field(e.FirstMS != 0, "first_ms", e.FirstMS)
 	l.field(e.Failed, "failed", e.Failed)
 	l.field(e.Run != "", "run", e.Run)
 	l.field(e.Attempt != 0, "attempt", e.Attempt)

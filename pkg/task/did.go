@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Limits of a [Did]: how many tools it counts, how many commands it lists, and how long their texts are.
@@ -25,6 +26,34 @@ type Did struct {
 	Commands []Command      `json:"commands,omitempty"` // the first ones, in their order
 	// MoreCommands is how many commands are not listed.
 	MoreCommands int `json:"more_commands,omitempty"`
+	// Model is how long the answers of the model took; zero means not known.
+	Model ModelTime `json:"model,omitzero"`
+}
+
+// ModelTime is how long answers of a model took, without the waits for a slot at its server.
+type ModelTime struct {
+	Answers int   `json:"answers"`
+	FirstMS int64 `json:"first_ms"` // to the first piece of each, together
+	TookMS  int64 `json:"took_ms"`  // to the end of each, together
+}
+
+// First is the mean time to the first piece of an answer; 0 if there is no answer.
+func (m ModelTime) First() time.Duration {
+	return time.Duration(m.FirstMS) * time.Millisecond / time.Duration(max(m.Answers, 1))
+}
+
+// Add returns the sum of m and other.
+func (m ModelTime) Add(other ModelTime) ModelTime {
+	return ModelTime{m.Answers + other.Answers, m.FirstMS + other.FirstMS, m.TookMS + other.TookMS}
+}
+
+// bounded returns m with each number between 0 and a plausible one.
+func (m ModelTime) bounded() ModelTime {
+	const longest = 1000 * 24 * 3600 * 1000 // ms
+	m.Answers = min(max(m.Answers, 0), maxDidCalls)
+	m.TookMS = min(max(m.TookMS, 0), longest)
+	m.FirstMS = min(max(m.FirstMS, 0), m.TookMS)
+	return m
 }
 
 // Command is a command that was run.
@@ -56,6 +85,13 @@ func (d *Did) Call(tool string) {
 	}
 }
 
+// Asked adds an answer of the model, whose first piece came after first and whose end after took.
+func (d *Did) Asked(first, took time.Duration) {
+	if took > 0 {
+		d.Model = d.Model.Add(ModelTime{1, first.Milliseconds(), took.Milliseconds()})
+	}
+}
+
 // Run adds a command.
 func (d *Did) Run(c Command) {
 	if len(d.Commands) == maxDidCommands {
@@ -76,7 +112,7 @@ func (d *Did) Run(c Command) {
 
 // OrNil returns d, or nil if it says nothing.
 func (d *Did) OrNil() *Did {
-	if d == nil || len(d.Calls)+len(d.Commands) == 0 {
+	if d == nil || len(d.Calls)+len(d.Commands)+d.Model.Answers == 0 {
 		return nil
 	}
 	return d
@@ -88,7 +124,7 @@ func (d *Did) Bounded() *Did {
 		return nil
 	}
 	count := func(n int) int { return min(max(n, 0), maxDidCalls) }
-	b := &Did{MoreCommands: count(d.MoreCommands)}
+	b := &Did{MoreCommands: count(d.MoreCommands), Model: d.Model.bounded()}
 	for _, name := range slices.Sorted(maps.Keys(d.Calls)) {
 		if n := count(d.Calls[name]); n > 0 && len(name) <= maxDidName && len(b.Calls) < maxDidTools {
 			b.Call(name)
@@ -118,6 +154,7 @@ func (d *Did) Add(later *Did) *Did {
 			sum.Run(c)
 		}
 		sum.MoreCommands += part.MoreCommands
+		sum.Model = sum.Model.Add(part.Model)
 	}
 	return sum.Bounded()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -86,4 +87,25 @@ func TestCounts(t *testing.T) {
 	assert.Equal(t, "2 tasks: 1 completed, 1 skipped", Counts{Completed: 1, Skipped: 1}.String())
 	assert.Equal(t, "1 task: 1 cancelled", Counts{Cancelled: 1}.String())
 	assert.Equal(t, "0 tasks", Counts{}.String())
+}
+
+// TestModelTime: the times of all attempts add up, and what a child says of them is bounded.
+func TestModelTime(t *testing.T) {
+	d := &Did{}
+	d.Asked(0, 0) // not measured
+	assert.Nil(t, d.OrNil())
+	assert.Zero(t, d.Model.First())
+	d.Asked(time.Second, 3*time.Second)
+	d.Asked(2*time.Second, 2*time.Second)
+	assert.Equal(t, ModelTime{Answers: 2, FirstMS: 3000, TookMS: 5000}, d.Model)
+	assert.Equal(t, 1500*time.Millisecond, d.Model.First())
+	assert.Equal(t, 4, d.Add(d).Model.Answers)
+	text, err := json.Marshal(d.OrNil())
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"model": {"answers": 2, "first_ms": 3000, "took_ms": 5000}}`, string(text))
+	wild := &Did{Model: ModelTime{Answers: 1, FirstMS: 1 << 60, TookMS: 5}}
+	assert.Equal(t, ModelTime{Answers: 1, FirstMS: 5, TookMS: 5}, wild.Bounded().Model)
+	wild.Model = ModelTime{Answers: -1, FirstMS: -1, TookMS: 1 << 62}
+	got := wild.Add(wild)
+	assert.Nil(t, got, "no answer")
 }

@@ -37,6 +37,8 @@ const (
 	Skipped     Status = "skipped"      // a task that it needs was not completed
 	CheckFailed Status = "check_failed" // its check did not succeed
 	Conflict    Status = "conflict"     // its changes could not be joined with those of others
+	// NotRecorded means that a task that was replayed called a tool in a way that its record does not have.
+	NotRecorded Status = "not_recorded"
 )
 
 // ExitCode returns the exit code of a qq process that ran one task, if that task ended with s.
@@ -86,7 +88,7 @@ var (
 	ended = []Status{
 		Completed, Failed, Timeout, Idle, Cancelled, Refused, Interrupted, Terminated, TurnLimit, Empty, Broken,
 		NoResult, Killed, OutOfMemory, Unavailable, Limit, Misused, UnknownOutcome,
-		Skipped, CheckFailed, Conflict,
+		Skipped, CheckFailed, Conflict, NotRecorded,
 	}
 )
 

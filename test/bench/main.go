@@ -102,6 +102,7 @@ func rows() []row {
 		{"queue", measureQueue},
 		{"breaker", measureBreaker},
 		{"plan", measurePlan},
+		{"faces", measureFaces},
 	}
 }
 

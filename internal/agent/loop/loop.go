@@ -296,7 +296,8 @@ func (l *loop) ask(ctx context.Context, r llm.Request, runCalls bool) (llm.Respo
 	}
 	l.ids.identify(response.Message.Calls)
 	if err == nil || text != "" {
-		l.add(llm.Entry{Message: response.Message, Usage: response.Usage})
+		l.add(llm.Entry{Message: response.Message, Usage: response.Usage, DurationMS: response.Took.Milliseconds(),
+			FirstMS: response.First.Milliseconds()})
 	}
 	if err != nil {
 		l.cfg.Screen.TurnEnd(text != "")

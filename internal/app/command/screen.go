@@ -44,7 +44,7 @@ type Screen struct {
 	Continued chan os.Signal
 	// Reader reads keys from the terminal while nobody holds the Screen; nil if nobody does. It is set before anybody
 	// holds it.
-	Reader Reader
+	Reader Lender
 
 	mu    sync.Mutex
 	free  *sync.Cond // signalled when busy ends and when kept text is taken
@@ -58,13 +58,6 @@ type Screen struct {
 	block block.Block
 	frame time.Time   // when it was drawn
 	later *time.Timer // writes what waits for the next frame; nil if nothing does
-}
-
-// Reader reads keys.
-type Reader interface {
-	// Pause leaves to others what is typed, until Resume. Several may have called it.
-	Pause()
-	Resume()
 }
 
 // piece is text for one Output.
@@ -177,14 +170,6 @@ func (o *Output) WriteString(s string) (int, error) { return o.Write([]byte(s)) 
 // Raw returns a writer for text with control sequences of qq itself, such as colours. Foreign text in it must be
 // [Printable].
 func (o *Output) Raw() io.Writer { return raw{o} }
-
-// Held returns a writer for who holds the Screen, with control sequences as for Raw.
-func (o *Output) Held() io.Writer { return held{o} }
-
-type held struct{ o *Output }
-
-// Write implements io.Writer.
-func (h held) Write(p []byte) (int, error) { return h.o.send(p) }
 
 type raw struct{ *Output }
 
@@ -344,8 +329,14 @@ func (s *Screen) put(pieces []piece) {
 type Owner interface {
 	// Print takes text for the terminal: it is [Printable], but for control sequences of qq itself.
 	Print(text string)
-	// While the Screen is held the Owner draws nothing.
-	Reader
+	Lender
+}
+
+// Lender uses the terminal, and lends it.
+type Lender interface {
+	// Lend gives up the terminal for a question, until Regain is called. Several may have it lent.
+	Lend()
+	Regain()
 }
 
 // Own hands the terminal to owner; nil takes it back. Then no status line is drawn. The owner writes with
@@ -356,10 +347,10 @@ func (s *Screen) Own(owner Owner) {
 	for s.busy {
 		s.free.Wait()
 	}
-	s.owner, s.Reader, s.lines = owner, owner, nil
+	s.owner, s.lines = owner, nil
 }
 
-// Draw writes text of the [Owner] at once.
+// Draw writes text of the [Owner], or of who holds the Screen, at once.
 func (o *Output) Draw(text string) error {
 	_, err := o.send([]byte(text))
 	return err
@@ -412,21 +403,29 @@ func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 	}
 	s.busy = true
 	s.put([]piece{{s.on, []byte(s.block.Erase())}})
-	reader := s.Reader
-	if reader != nil {
+	lender := s.lender()
+	if lender != nil {
 		s.mu.Unlock()
-		reader.Pause()
+		lender.Lend()
 		s.mu.Lock()
 	}
 	return func() {
+		if lender != nil {
+			lender.Regain()
+		}
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.block.Forget()
 		s.flush()
-		s.mu.Unlock()
-		if reader != nil {
-			reader.Resume()
-		}
 	}, nil
+}
+
+// lender returns who must lend the terminal to who holds the Screen; nil if nobody must.
+func (s *Screen) lender() Lender {
+	if s.owner != nil {
+		return s.owner
+	}
+	return s.Reader
 }
 
 // Resumed implements approval.Screen.

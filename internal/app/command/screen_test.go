@@ -276,8 +276,8 @@ func TestScreenManyWriters(t *testing.T) {
 	}
 }
 
-// A block of several lines is drawn at most ten times a second, and only what has changed. Text that would move it waits
-// as long. While the screen is held it is away.
+// A block of several lines is drawn at most ten times a second, and only what has changed. Text that would move it
+// waits as long. While the screen is held it is away.
 func TestScreenBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisplay(t)

@@ -180,8 +180,8 @@ type owner struct{ *console }
 // Print implements command.Owner.
 func (o owner) Print(text string) { o.inbox.put(note, text) }
 
-// Pause implements command.Reader: it gives up the terminal for a question.
-func (o owner) Pause() {
+// Lend implements command.Lender.
+func (o owner) Lend() {
 	p := o.paper
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,8 +192,8 @@ func (o owner) Pause() {
 	o.terminal.Stop()
 }
 
-// Resume implements command.Reader.
-func (o owner) Resume() {
+// Regain implements command.Lender.
+func (o owner) Regain() {
 	p := o.paper
 	p.mu.Lock()
 	defer p.mu.Unlock()

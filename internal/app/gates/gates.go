@@ -109,6 +109,17 @@ func (g *Gates) Use(m models.Model) {
 	}
 }
 
+// Resize changes how many requests may be under way at once at each server.
+func (g *Gates) Resize(n int) {
+	g.mu.Lock()
+	g.cfg.MaxInFlight = n
+	all := slices.Collect(maps.Values(g.byServer))
+	g.mu.Unlock()
+	for _, one := range all {
+		one.Resize(n)
+	}
+}
+
 // entered returns the gate for a request to the model of that name, which may come from a child.
 func (g *Gates) entered(model string) *gate.Gate {
 	g.mu.Lock()

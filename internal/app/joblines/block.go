@@ -69,14 +69,14 @@ const keep = 3
 // maxEnded is how many ended jobs a root tells of at most.
 const maxEnded = 64
 
-// Of returns the block of the jobs of a run. list has parents first. A job is below the one that has started it, and the
-// jobs of one parent stay together.
+// Of returns the block of the jobs of a run. list has parents first. A job is below the one that has started it, and
+// the jobs of one parent stay together.
 func Of(list []board.Job, past []board.Ended, v View) Block {
 	t := grow(list, past)
 	var b Block
 	b.Count.More = len(past) >= maxEnded
 	var rows []*Node
-	walk(t.top, func(n *Node) { rows = append(rows, n) }, &b.Count)
+	walk(t.top, nil, func(n *Node) { rows = append(rows, n) }, &b.Count)
 	shown := choose(rows, v)
 	for _, n := range rows {
 		if !shown[n] {

@@ -31,7 +31,8 @@ type line struct {
 	indent             int
 	mark, name         string
 	does, time, tokens string
-	about              string // the task, or what an agent has answered
+	about              string // the task
+	whole              bool   // what it does matters more than what it is about
 }
 
 // gap separates the parts of a line.
@@ -64,7 +65,11 @@ func (l line) fit(width int) string {
 	}
 	const whole = 1 << 20
 	hasTime := take(l.time, whole)
-	hasDoes := take(l.does, leastDoes)
+	does := leastDoes
+	if l.whole {
+		does = max(room-len(gap), 0)
+	}
+	hasDoes := take(l.does, does)
 	hasTokens := take(l.tokens, whole)
 	hasAbout := take(l.about, leastAbout)
 	grow := func(text string, least int) string { // with what is left
@@ -74,7 +79,7 @@ func (l line) fit(width int) string {
 	}
 	text := head + grow(l.name, leastName)
 	if hasDoes {
-		text += gap + grow(l.does, leastDoes)
+		text += gap + grow(l.does, does)
 	}
 	if hasTime {
 		text += gap + l.time
@@ -185,7 +190,8 @@ func live(j *board.Job, indent int, now time.Time) line {
 
 // ended returns the line of a job that has ended.
 func ended(e *board.Ended, indent int) line {
-	l := line{indent: indent, mark: success, name: row(e.Agent), tokens: output.BriefTokens(e.Usage), about: row(e.Task)}
+	l := line{indent: indent, mark: success, name: row(e.Agent), tokens: output.BriefTokens(e.Usage),
+		about: row(e.Task)}
 	if l.does = row(e.Summary); e.Status != task.Completed {
 		l.mark, l.does = failure, string(e.Status)
 		if e.Error != "" {

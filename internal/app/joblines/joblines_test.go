@@ -11,7 +11,6 @@ import (
 
 	"qq/internal/app/columns"
 	"qq/internal/control/board"
-	"qq/pkg/event"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
 )
@@ -150,7 +149,7 @@ func TestDoes(t *testing.T) {
 		"waits for its next attempt":          {Job: jobs.Job{Doing: board.Retry}},
 		"queued":                              {Job: jobs.Job{State: task.Queued}},
 		"waits":                               {Job: jobs.Job{State: task.Waiting}},
-		"read_file failed":                    {Call: &board.Call{Tool: "read_file", Failed: true}, Phase: event.PhaseModel},
+		"read_file failed":                    {Call: &board.Call{Tool: "read_file", Failed: true}},
 		"waits for its children, 0 of 3 done": {Job: jobs.Job{Doing: jobs.Awaits}, Total: 3},
 	} {
 		assert.Equal(t, want, Does(&j))

@@ -1,8 +1,12 @@
 package joblines
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
+	"qq/internal/app/columns"
+	"qq/internal/app/output"
 	"qq/internal/control/board"
 	"qq/pkg/task"
 )
@@ -82,8 +86,9 @@ func deepen(nodes []*Node, depth int) {
 	}
 }
 
-// walk calls visit with each job that has a line, in the order of the lines, and counts.
-func walk(nodes []*Node, visit func(*Node), c *Count) {
+// walk calls visit with each job that has a line, in the order of the lines, and counts. Below those that are closed
+// nothing has a line.
+func walk(nodes []*Node, closed map[string]bool, visit func(*Node), c *Count) {
 	over := -keep // ended jobs without a line
 	for _, n := range nodes {
 		if n.Past != nil {
@@ -103,7 +108,67 @@ func walk(nodes []*Node, visit func(*Node), c *Count) {
 		default:
 			c.AtWork++
 		}
-		visit(n)
-		walk(n.Below, visit, c)
+		if visit(n); closed[n.ID()] {
+			walk(n.Below, closed, func(*Node) {}, c)
+		} else {
+			walk(n.Below, closed, visit, c)
+		}
 	}
+}
+
+// Tree returns a line for each job of a run that is at work, and for those that ended last, and counts the others. The
+// lines fill the width: times and tokens are below each other. Below jobs that are closed there are none.
+func Tree(list []board.Job, past []board.Ended, closed map[string]bool, now time.Time, width int) ([]Line, Count) {
+	var lines []Line
+	var c Count
+	c.More = len(past) >= maxEnded
+	walk(grow(list, past).top, closed, func(n *Node) {
+		l := n.line(now)
+		l.indent = n.Depth + 1
+		if l.mark = "  " + l.mark; len(n.Below) > 0 {
+			l.mark = Arrow(closed[n.ID()]) + l.mark[1:]
+		}
+		lines = append(lines, Line{n.ID(), n.Job != nil, l.table(width)})
+	}, &c)
+	return lines, c
+}
+
+// Arrow says whether what is below a line is shown.
+func Arrow(closed bool) string {
+	if closed {
+		return "▸"
+	}
+	return "▾"
+}
+
+// Head returns the line of a run: what its own agent does, or how far its batch is. about says more if there is room.
+func Head(closed bool, name, does, about string, took time.Duration, used task.Usage, width int) string {
+	l := line{mark: Arrow(closed), name: row(name), does: row(does), about: row(about), whole: true,
+		time: output.Clock(took), tokens: output.BriefTokens(used)}
+	return l.table(width)
+}
+
+// Columns of a table, and how wide a terminal must be for both.
+const (
+	timeColumns   = 9
+	tokenColumns  = 8
+	wideForTime   = 30
+	wideForTokens = 50
+)
+
+// table returns the line with the time and the tokens in columns at its end.
+func (l line) table(width int) string {
+	end := ""
+	if width >= wideForTime {
+		end = fmt.Sprintf("%*s", timeColumns, l.time)
+	}
+	if width >= wideForTokens {
+		end += fmt.Sprintf("%*s", tokenColumns, l.tokens)
+	}
+	l.time, l.tokens = "", ""
+	text := l.fit(width - columns.Of(end))
+	if end == "" {
+		return text
+	}
+	return text + strings.Repeat(" ", max(width-columns.Of(text+end), 0)) + end
 }

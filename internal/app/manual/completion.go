@@ -180,8 +180,10 @@ func (p *place) argument() Kind {
 		return p.first(Agents)
 	case "agents check":
 		return AgentsOrFiles
-	case "runs show", "runs tree":
+	case "runs show", "runs tree", "runs replay":
 		return p.first(Runs)
+	case "runs diff":
+		return Runs
 	case "runs cancel":
 		return p.first(AtWork)
 	case "sessions show":

@@ -24,8 +24,11 @@ func Transcript(entries []llm.Entry, ends []string) string {
 			fmt.Fprintf(&b, "\n── %s\n", Spelled(fmt.Sprintf("%sattempt %d begins", before, e.Attempt)))
 		}
 		about := []string{strings.TrimSpace(string(e.Role) + " " + e.Tool), e.Time.Local().Format("15:04:05")}
-		if !e.Started.IsZero() {
+		if !e.Started.IsZero() || e.DurationMS >= seen {
 			about = append(about, "took "+Roundly(time.Duration(e.DurationMS)*time.Millisecond))
+		}
+		if e.FirstMS >= seen {
+			about = append(about, "first token after "+Roundly(time.Duration(e.FirstMS)*time.Millisecond))
 		}
 		if e.Failed {
 			about = append(about, "failed")
@@ -46,6 +49,9 @@ func Transcript(entries []llm.Entry, ends []string) string {
 	}
 	return b.String()
 }
+
+// seen is how long an answer of a model takes at least whose time is told, in milliseconds.
+const seen = 100
 
 // barred returns text with first before its first line and a bar before each other line.
 func barred(first, text string) string {

@@ -34,17 +34,17 @@ type Waiting struct {
 
 	drawing sync.Mutex // held while something is written
 	live    *Live      // nil if the text of the model is not shown
-	rows    Rows       // nil if there are none
+	rows    JobLines   // nil if there are none
 	model   string
 	open    bool      // the text of a turn is on the screen, and may go on
 	since   time.Time // when the last text was printed
 	lines   []string  // what is shown
 }
 
-// Rows are lines above the line of a Waiting: what the jobs do that its agent has started.
-type Rows interface {
+// JobLines are lines above the line of a Waiting: what the jobs do that its agent has started.
+type JobLines interface {
 	// Rows returns those lines, with at most that many columns and that many of them, and what the line says of the
-	// jobs. Without lines the line is as it is without Rows.
+	// jobs. Without lines the line is as it is without JobLines.
 	Rows(now time.Time, width, most int) (rows []string, status string)
 	// Close is called when the Waiting ends.
 	Close()
@@ -110,7 +110,7 @@ func (l *Waiting) Stop() {
 }
 
 // Below shows the line below rows, and returns those that it was below.
-func (l *Waiting) Below(rows Rows) Rows {
+func (l *Waiting) Below(rows JobLines) JobLines {
 	l.drawing.Lock()
 	defer l.drawing.Unlock()
 	rows, l.rows = l.rows, rows
@@ -238,8 +238,8 @@ func counts(atWork, others int, word string) string {
 	return fmt.Sprintf("%d at work, %d %s", atWork, others, word)
 }
 
-// show shows rows and line in the place of what was shown. While a text of the model is on the screen, line is shown only
-// below rows.
+// show shows rows and line in the place of what was shown. While a text of the model is on the screen, line is shown
+// only below rows.
 func (l *Waiting) show(rows []string, line string) {
 	l.drawing.Lock()
 	defer l.drawing.Unlock()

@@ -1,10 +1,9 @@
-// Package pane shows rows on the whole screen of a terminal, in its alternate screen, so that what was there before comes
-// back. It writes only what has changed, each time in one write, and never clears the screen.
+// Package pane shows rows on the whole screen of a terminal, in its alternate screen, so that what was there before
+// comes back. It writes only what has changed, each time in one write, and never clears the screen.
 package pane
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"qq/internal/app/columns"
@@ -37,22 +36,28 @@ type Row struct {
 	Style Style
 }
 
+// Terminal is what a Pane is shown on.
+type Terminal interface {
+	// Draw writes text at once.
+	Draw(text string) error
+}
+
 // Pane is the screen of one terminal.
 type Pane struct {
-	w     io.Writer
+	on    Terminal
 	plain bool // without styles
 	open  bool
 	size  block.Size
 	shown []Row
 }
 
-// New returns a Pane that is not open. Without colour its rows have no styles.
-func New(w io.Writer, colour bool) *Pane { return &Pane{w: w, plain: !colour} }
+// New returns a Pane on that terminal. It is not open. Without colour its rows have no styles.
+func New(on Terminal, colour bool) *Pane { return &Pane{on: on, plain: !colour} }
 
 // Open shows an empty screen.
 func (p *Pane) Open() error {
 	p.open, p.shown, p.size = true, nil, block.Size{}
-	return p.write(enter)
+	return p.on.Draw(enter)
 }
 
 // Close shows what was there before.
@@ -61,7 +66,7 @@ func (p *Pane) Close() error {
 		return nil
 	}
 	p.open = false
-	return p.write(leave)
+	return p.on.Draw(leave)
 }
 
 // Draw shows rows on a screen of that size, from the first row on. What does not fit is left out.
@@ -98,7 +103,7 @@ func (p *Pane) Draw(rows []Row, size block.Size) error {
 	if s.Len() == 0 {
 		return nil
 	}
-	return p.write(s.String())
+	return p.on.Draw(s.String())
 }
 
 // fit returns rows as they fit.
@@ -115,9 +120,4 @@ func (p *Pane) fit(rows []Row, size block.Size) []Row {
 		fitting = append(fitting, row)
 	}
 	return fitting
-}
-
-func (p *Pane) write(text string) error {
-	_, err := io.WriteString(p.w, text)
-	return err
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -118,11 +116,7 @@ func didFields(field func(name, value string), did *task.Did) {
 	if did == nil {
 		return
 	}
-	var calls []string
-	for _, name := range slices.Sorted(maps.Keys(did.Calls)) {
-		calls = append(calls, fmt.Sprintf("%s %d", output.OneLine(name), did.Calls[name]))
-	}
-	field("did", strings.Join(calls, ", "))
+	field("did", output.Calls(did))
 	for _, c := range did.Commands {
 		what := ""
 		if c.Check {

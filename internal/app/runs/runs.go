@@ -20,8 +20,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/runs/filter"
 	"qq/internal/app/values"
 	"qq/internal/control"
+	"qq/internal/record/history"
 	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
@@ -29,8 +31,8 @@ import (
 // runs has what all commands of this package share. Each command is a method.
 type runs struct{ *command.Invocation }
 
-// Command returns the command qq runs with its subcommands.
-func Command(i *command.Invocation) *cli.Command {
+// Command returns the command qq runs with its subcommands, and with more of them.
+func Command(i *command.Invocation, more ...*cli.Command) *cli.Command {
 	r := runs{i}
 	plain := command.LookFlags()
 	choose := append([]cli.Flag{
@@ -42,7 +44,7 @@ func Command(i *command.Invocation) *cli.Command {
 		&cli.StringFlag{Name: "before", Usage: "those before then"},
 	}, plain...)
 	show := append([]cli.Flag{
-		&cli.BoolFlag{Name: "log", Usage: "print its transcript: messages, tool calls, results"},
+		&cli.BoolFlag{Name: "log", Usage: "print the transcripts of it and of its jobs: messages, tool calls, results"},
 	}, plain...)
 	list := append([]cli.Flag{
 		&cli.BoolFlag{Name: "live", Usage: "those that are at work"},
@@ -53,7 +55,7 @@ func Command(i *command.Invocation) *cli.Command {
 	}, choose...)
 	return &cli.Command{
 		Name: "runs", Usage: "what was run and what is at work, from the ledger", Flags: list, Action: r.listRuns,
-		Subcommands: []*cli.Command{
+		Subcommands: append([]*cli.Command{
 			{Name: "list", Usage: "list runs and batches, the newest first", Flags: list, Action: r.listRuns},
 			{
 				Name: "show", Usage: "print one with its attempts and its answer",
@@ -62,6 +64,14 @@ func Command(i *command.Invocation) *cli.Command {
 			{
 				Name: "tree", Usage: "print a run, or a batch, and all that it started",
 				ArgsUsage: "ID", Flags: plain, Action: r.runTree,
+			},
+			{
+				Name: "diff", Usage: "compare two runs, or two batches: answers, time, tokens, calls",
+				ArgsUsage: "ID ID", Flags: plain, Action: r.diffRuns,
+			},
+			{
+				Name: "stats", Usage: "add up runs by agent and model: success, time, tokens, cost, failures",
+				Flags: choose, Action: r.statsOfRuns,
 			},
 			{
 				Name: "cancel", Usage: "end one task, or a whole run or batch, with all that it started",
@@ -73,7 +83,7 @@ func Command(i *command.Invocation) *cli.Command {
 				Name: "clear", Usage: "forget runs that have ended: those that are chosen, or --all",
 				Flags: forget, Action: r.clearRuns,
 			},
-		},
+		}, more...),
 	}
 }
 
@@ -97,7 +107,7 @@ func (r runs) listRuns(c *cli.Context) error {
 	if c.Args().Present() {
 		return command.NoCommand(c)
 	}
-	f, err := runsFilter(c, time.Now())
+	f, err := filter.Read(c, time.Now())
 	if err != nil {
 		return err
 	}
@@ -145,19 +155,15 @@ func (r runs) oneRun(c *cli.Context, f func(led *ledger.Ledger, id string, o lay
 
 func (r runs) showRun(c *cli.Context) error {
 	return r.oneRun(c, func(led *ledger.Ledger, id string, o layout) error {
+		if c.Bool("log") {
+			return r.showLog(history.New(led, o.Home), id, o)
+		}
 		run, attempts, result, err := led.Show(id)
 		if b, findErr := led.Find(id); errors.Is(err, ledger.ErrNone) && findErr == nil {
-			if c.Bool("log") {
-				return command.Usagef(fmt.Sprintf("name one of its tasks: qq runs list --batch %s shows them", id),
-					"a batch has no transcript")
-			}
 			return r.showBatch(led, b, o)
 		}
 		if err != nil {
 			return err
-		}
-		if c.Bool("log") {
-			return r.showLog(run, attempts, o)
 		}
 		if o.Shares, err = led.Shares(run.ID); err != nil {
 			return err
@@ -217,7 +223,7 @@ func (r runs) runTree(c *cli.Context) error {
 }
 
 func (r runs) clearRuns(c *cli.Context) error {
-	f, err := runsFilter(c, time.Now())
+	f, err := filter.Read(c, time.Now())
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"qq/internal/agent"
 	"qq/internal/models"
 	"qq/internal/models/dialect"
+	"qq/internal/models/gate"
 	"qq/internal/models/tokens"
 	"qq/pkg/agents"
 	"qq/pkg/llm"
@@ -210,6 +211,25 @@ func Run(ctx context.Context, seats []Seat, a agent.Agent, p supervisor.Parent, 
 	res := a.Run(ctx, p, job)
 	res.Model = seats[res.Fallback].Model.String()
 	return res
+}
+
+// Offer returns what the agent a begins a run of job with, and the connection to the model of its seat. It runs
+// nothing. See [agent.Agent.Offer] for generated. The caller calls end.
+func Offer(s Seat, a agent.Agent, job task.Job, generated string, through llm.Admission) (
+	o agent.Offered, model llm.Backend, end func(), err error,
+) {
+	if end, err = take(&a, []Seat{s}); err != nil {
+		return o, nil, nil, err
+	}
+	if o, err = a.Offer(job, generated); err != nil {
+		end()
+		return o, nil, nil, err
+	}
+	model = a.Model
+	if name, served := a.Model.Served(); served {
+		model = gate.Retrying(a.Model, name, through, gate.Policy{Retries: a.Setup.Retries})
+	}
+	return o, model, end, nil
 }
 
 // Tokens implements agent.Model.

@@ -20,8 +20,8 @@ import (
 const noticeTime = 4 * time.Second
 
 // Face is the block below the answer of a run: lines of its jobs, and the keys that steer them. It implements
-// output.Rows. The terminal is read only while jobs are at work, and while nobody holds the screen: what is typed else
-// belongs to a question or to the shell.
+// output.JobLines. The terminal is read only while jobs are at work, and while nobody holds the screen: what is typed
+// else belongs to a question or to the shell.
 type Face struct {
 	run    Run
 	out    *command.Output
@@ -49,8 +49,8 @@ type Face struct {
 	until  time.Time // the notice is shown
 }
 
-// NewFace returns the face of run, which is shown above the line of shown. ends is closed when the run is to end. Without
-// a terminal that somebody types into it reads no keys. Nobody may hold the screen yet.
+// NewFace returns the face of run, which is shown above the line of shown. ends is closed when the run is to end.
+// Without a terminal that somebody types into it reads no keys. Nobody may hold the screen yet.
 func NewFace(i *command.Invocation, run Run, ends <-chan struct{}, shown *output.Waiting) *Face {
 	f := &Face{run: run, out: i.Err, screen: i.Screen, ends: ends, shown: shown, done: make(chan struct{})}
 	if f.tried = !output.IsTerminal(i.In); !f.tried {
@@ -60,7 +60,7 @@ func NewFace(i *command.Invocation, run Run, ends <-chan struct{}, shown *output
 	return f
 }
 
-// Rows implements output.Rows.
+// Rows implements output.JobLines.
 func (f *Face) Rows(now time.Time, width, most int) (rows []string, status string) {
 	snap, err := f.run.Snapshot()
 	if err != nil {
@@ -144,16 +144,16 @@ func (f *Face) open() {
 	f.loop.Go(f.follow)
 }
 
-// Pause implements command.Reader.
-func (f *Face) Pause() {
+// Lend implements command.Lender.
+func (f *Face) Lend() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.held++
 	f.read(false)
 }
 
-// Resume implements command.Reader.
-func (f *Face) Resume() {
+// Regain implements command.Lender.
+func (f *Face) Regain() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.held--
@@ -287,7 +287,7 @@ func (f *Face) show(a Act) {
 		return
 	}
 	defer f.term.Stop()
-	p := pane.New(f.out.Held(), true)
+	p := pane.New(f.out, true)
 	if p.Open() != nil {
 		return
 	}
@@ -297,13 +297,10 @@ func (f *Face) show(a Act) {
 
 // view draws the transcript and handles keys.
 func (f *Face) view(p *pane.Pane, a Act) {
-	t := NewTranscript(a.Run, a.ID)
+	t := Follow(a)
+	defer t.Close()
 	g := &pane.Pager{Title: "transcript of " + a.Name}
-	tick := time.NewTicker(refreshTime)
-	defer tick.Stop()
 	for {
-		for t.Refresh() {
-		}
 		g.Set(t.Text())
 		g.Hint = "↑ ↓ space b  scroll   q  goes back"
 		if snap, err := a.Run.Snapshot(); err == nil && len(snap.Questions) > 0 {
@@ -319,7 +316,7 @@ func (f *Face) view(p *pane.Pane, a Act) {
 			return
 		case <-f.ends:
 			return
-		case <-tick.C:
+		case <-t.News():
 		case e := <-f.term.Events():
 			switch {
 			case e.Kind == terminal.Closed:
@@ -337,15 +334,12 @@ func (f *Face) view(p *pane.Pane, a Act) {
 	}
 }
 
-// refreshTime is how often a transcript that is shown is read again.
-const refreshTime = 500 * time.Millisecond
-
 // Leaves reports whether a key leaves what is shown.
 func Leaves(k keys.Key) bool {
-	return k.Code == keys.Escape || k.Code == keys.Rune && (k.Rune == 'q' && !k.Ctrl && !k.Alt || k.Rune == 'c' && k.Ctrl)
+	return k.Code == keys.Escape || k == keys.Key{Rune: 'q'} || k == keys.Key{Rune: 'c', Ctrl: true}
 }
 
 var (
-	_ command.Reader = (*Face)(nil)
-	_ output.Rows    = (*Face)(nil)
+	_ command.Lender  = (*Face)(nil)
+	_ output.JobLines = (*Face)(nil)
 )

@@ -6,16 +6,13 @@
 package steering
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"qq/internal/app/columns"
-	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/control"
 	"qq/internal/terminal/keys"
-	"qq/pkg/llm"
 	"qq/pkg/task"
 )
 
@@ -81,63 +78,6 @@ func said(err error, done string) string {
 // Name returns what a person calls a job.
 func Name(agent, id string) string {
 	return strings.TrimSpace(output.OneLine(task.Shorten(agent, 40)) + " " + task.ShortID(id))
-}
-
-// maxLog is how many bytes of a transcript are shown at most: the last ones.
-const maxLog = 4 << 20
-
-// Transcript is the transcript of one job, as far as it goes.
-type Transcript struct {
-	run     Run
-	id      string
-	next    int64
-	entries []llm.Entry
-	size    []int64 // of each entry
-	total   int64
-	cut     bool
-	text    string // what the model writes now
-	problem string
-}
-
-// NewTranscript returns the transcript of a job. Refresh reads it.
-func NewTranscript(run Run, id string) *Transcript { return &Transcript{run: run, id: id} }
-
-// Refresh reads what is new. It reports whether there is more to read at once.
-func (t *Transcript) Refresh() (more bool) {
-	got, err := t.run.Log(t.id, t.next)
-	if err != nil {
-		t.problem = said(err, "")
-		return false
-	}
-	t.problem, t.text, t.next = "", got.Text, got.Next
-	for _, line := range got.Entries {
-		var e llm.Entry
-		if json.Unmarshal(line, &e) != nil || e.Role == "" { // the header, or a line that is left out
-			continue
-		}
-		t.entries, t.size, t.total = append(t.entries, e), append(t.size, int64(len(line))), t.total+int64(len(line))
-	}
-	for t.total > maxLog && len(t.entries) > 1 {
-		t.total -= t.size[0]
-		t.entries, t.size, t.cut = t.entries[1:], t.size[1:], true
-	}
-	return got.More
-}
-
-// Text returns the transcript for a person.
-func (t *Transcript) Text() string {
-	var b strings.Builder
-	if t.cut {
-		b.WriteString("(the beginning is left out: qq runs show --log has all)\n")
-	}
-	b.WriteString(output.Transcript(t.entries, nil))
-	if t.text != "" {
-		b.WriteString("\n── writes\n│ " + strings.ReplaceAll(command.Printable(t.text), "\n", "\n│ ") + "\n")
-	}
-	if t.problem != "" {
-		b.WriteString("\n" + t.problem + "\n")
-	}
-	return strings.TrimLeft(b.String(), "\n")
 }
 
 // Input is a line that is typed.

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,10 +172,14 @@ func (b *Backend) attempt(
 ) (llm.Response, error) {
 	report := llm.Report{Cancelled: true} // the report if Chat panics
 	defer func() { permit.Leave(report) }()
+	began, first := time.Now(), time.Duration(0)
 	resp, err := b.next.Chat(ctx, r, func(c llm.Chunk) {
 		if c.Allowed != nil {
 			permit.Allowed(*c.Allowed)
 			return
+		}
+		if first == 0 {
+			first = time.Since(began)
 		}
 		permit.Active()
 		if yield != nil {
@@ -182,6 +187,10 @@ func (b *Backend) attempt(
 		}
 	})
 	report = llm.ReportOf(ctx, resp, err)
+	if err == nil {
+		resp.Took = time.Since(began)
+		resp.First = cmp.Or(first, resp.Took) // an answer in one piece
+	}
 	return resp, err
 }
 

@@ -377,3 +377,23 @@ func TestPartialTextIsKept(t *testing.T) {
 		assert.Equal(t, "tick tock", r.Message.Content)
 	})
 }
+
+// slow answers in two pieces.
+type slow struct{}
+
+func (slow) Chat(_ context.Context, _ llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
+	time.Sleep(2 * time.Second)
+	yield(llm.Chunk{Text: "a"})
+	time.Sleep(3 * time.Second)
+	yield(llm.Chunk{Text: "b"})
+	return llm.Response{}, nil
+}
+
+// The time to the first piece of an answer is known, and does not count the attempts before it.
+func TestTimeToFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := Retrying(slow{}, "m", nil, Policy{}).Chat(t.Context(), llm.Request{}, nil)
+		require.NoError(t, err)
+		assert.Equal(t, []time.Duration{2 * time.Second, 5 * time.Second}, []time.Duration{r.First, r.Took})
+	})
+}

@@ -323,6 +323,15 @@ func (g *Gate) send(model string, who Clocked, now time.Time) *permit {
 	return p
 }
 
+// Resize changes how many requests may be under way at once. Those that are go on.
+func (g *Gate) Resize(n int) {
+	g.mu.Lock()
+	defer g.unlock()
+	g.config.MaxInFlight = max(n, 1)
+	g.limiter.resize(g.config.MaxInFlight)
+	g.serve()
+}
+
 // serve goes through the queue: it sends requests that are admitted, and refuses those that may not stay. The
 // caller holds g.mu.
 func (g *Gate) serve() {

@@ -534,3 +534,33 @@ func BenchmarkOpenToRefused(b *testing.B) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2])/1e3, "µs/median")
 }
+
+// TestResize: more requests may be under way at once, and fewer. A limit that the server has lowered stays.
+func TestResize(t *testing.T) {
+	l := newLimiter(2)
+	l.resize(5)
+	assert.Equal(t, []int{5, 5}, []int{l.ceiling, l.limit})
+	l.lower(3, 0)
+	l.resize(8)
+	assert.Equal(t, []int{8, 3}, []int{l.ceiling, l.limit})
+	l.resize(1)
+	assert.Equal(t, []int{1, 1}, []int{l.ceiling, l.limit})
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{Server: "s", MaxInFlight: 1})
+		first, err := g.Enter(t.Context(), "m", false, nil)
+		require.NoError(t, err)
+		second := make(chan llm.Permit, 1)
+		go func() {
+			p, err := g.Enter(t.Context(), "m", false, nil)
+			assert.NoError(t, err)
+			second <- p
+		}()
+		synctest.Wait()
+		assert.Empty(t, second)
+		g.Resize(2)
+		synctest.Wait()
+		require.Len(t, second, 1)
+		first.Leave(llm.Report{})
+		(<-second).Leave(llm.Report{})
+	})
+}

@@ -56,6 +56,14 @@ func newLimiter(ceiling int) limiter {
 	return limiter{ceiling: ceiling, limit: ceiling, patience: 1}
 }
 
+// resize changes the ceiling. A limit that was lowered, because the server had too much to do, stays.
+func (l *limiter) resize(ceiling int) {
+	if l.limit == l.ceiling {
+		l.limit = ceiling
+	}
+	l.ceiling, l.limit = ceiling, min(l.limit, ceiling)
+}
+
 // filled records the time at which n requests were under way, if n reaches the limit.
 func (l *limiter) filled(n int, now time.Time) {
 	if n >= l.limit {

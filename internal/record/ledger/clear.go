@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"qq/internal/record/ledger/selection"
 )
 
 // chunk is how many runs are cleared in one transaction. Other processes can write between
@@ -26,7 +28,7 @@ func (l *Ledger) Owner(id string) (whole string, r Root, err error) {
 	err = l.db.QueryRow(`SELECT id, pid, process, started, dir, command FROM roots WHERE id = coalesce(
   (SELECT CASE WHEN status = '' THEN root ELSE '' END FROM runs WHERE id = ?1),
   (SELECT root FROM batches WHERE id = ?1 ORDER BY n DESC LIMIT 1), ?1)`,
-		whole).Scan(&r.ID, &r.PID, &r.process, stamped{&r.Started}, &r.Dir, &r.Command)
+		whole).Scan(&r.ID, &r.PID, &r.process, selection.Time(&r.Started), &r.Dir, &r.Command)
 	live := false
 	if err == nil {
 		live, err = l.roots.Alive(r.ID)
@@ -45,7 +47,7 @@ func (l *Ledger) Terminate(r Root) error { return l.roots.Terminate(r.ID, r.PID,
 // Clear removes the finished runs that f selects and returns how many it removed. Runs of a
 // live root are kept.
 func (l *Ledger) Clear(f Filter) (int, error) {
-	return l.clear("clear the runs", f.runs, f.Limit, stamp(l.now()))
+	return l.clear("clear the runs", f.runs, f.Limit, selection.Stamp(l.now()))
 }
 
 // Prune removes the finished runs that are older than [Options].Keep and returns how many
@@ -55,11 +57,11 @@ func (l *Ledger) Prune() (int, error) {
 	if l.keep <= 0 {
 		return 0, nil
 	}
-	before := stamp(l.now().Add(-l.keep))
-	return l.clear("remove old runs", func(string) *where {
-		w := &where{}
-		w.and("claimed < ?", before)
-		w.and("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b.started >= ?)", before)
+	before := selection.Stamp(l.now().Add(-l.keep))
+	return l.clear("remove old runs", func(string) *selection.Where {
+		w := &selection.Where{}
+		w.And("claimed < ?", before)
+		w.And("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b.started >= ?)", before)
 		return w
 	}, 0, before)
 }
@@ -68,7 +70,7 @@ func (l *Ledger) Prune() (int, error) {
 // no limit), in several transactions. which makes the condition; it gets the ids of the
 // live roots as a JSON array. A batch without runs is removed if it was begun before that time: it
 // may be resumed.
-func (l *Ledger) clear(act string, which func(live string) *where, limit int, before int64) (int, error) {
+func (l *Ledger) clear(act string, which func(live string) *selection.Where, limit int, before int64) (int, error) {
 	total := 0
 	for more := true; more; {
 		most := chunk
@@ -104,7 +106,7 @@ func (l *Ledger) withLive(f func(tx *sql.Tx, live string) error) error {
 		if err != nil {
 			return err
 		}
-		return f(tx, list(live))
+		return f(tx, selection.List(live))
 	})
 }
 
@@ -115,12 +117,12 @@ func Transcripts(home string) string { return filepath.Join(home, "transcripts")
 
 // clearSome removes the finished runs that f selects in the transaction tx, not more than
 // most of them, and returns how many it removed.
-func (l *Ledger) clearSome(tx *sql.Tx, f *where, live string, most int) (n int, err error) {
-	f.and("NOT "+amongLive, live)
-	f.and("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b."+amongLive+")", live)
+func (l *Ledger) clearSome(tx *sql.Tx, f *selection.Where, live string, most int) (n int, err error) {
+	f.And("NOT "+amongLive, live)
+	f.And("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b."+amongLive+")", live)
 	var doomed string
 	const selected = "SELECT json_group_array(n), count(*) FROM (SELECT n FROM runs%s ORDER BY n LIMIT %d)"
-	err = tx.QueryRow(fmt.Sprintf(selected, f, most), f.args...).Scan(&doomed, &n)
+	err = tx.QueryRow(fmt.Sprintf(selected, f, most), f.Args...).Scan(&doomed, &n)
 	if err == nil {
 		err = l.clearTranscripts(tx, doomed) // first: after a crash, they are found through the executions
 	}
@@ -134,7 +136,7 @@ DELETE FROM executions WHERE n IN (SELECT value FROM json_each(?1))`, doomed)
 		return 0, err
 	}
 	// Each row of the answer is one free page that was returned to the file system.
-	return n, each(tx, "PRAGMA incremental_vacuum", nil, func(*sql.Rows) error { return nil })
+	return n, selection.Each(tx, "PRAGMA incremental_vacuum", nil, func(*sql.Rows) error { return nil })
 }
 
 // clearTranscripts removes the transcripts of the executions with these numbers, and the folders of
@@ -142,7 +144,7 @@ DELETE FROM executions WHERE n IN (SELECT value FROM json_each(?1))`, doomed)
 func (l *Ledger) clearTranscripts(tx *sql.Tx, doomed string) error {
 	folders := map[string]bool{}
 	const query = "SELECT root, id FROM runs WHERE n IN (SELECT value FROM json_each(?))"
-	err := each(tx, query, []any{doomed}, func(rows *sql.Rows) error {
+	err := selection.Each(tx, query, []any{doomed}, func(rows *sql.Rows) error {
 		var root, id string
 		if err := rows.Scan(&root, &id); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"qq/internal/record/ledger/selection"
 	"qq/pkg/task"
 )
 
@@ -20,12 +21,12 @@ func recount(t require.TestingT, l *Ledger, batch string) map[task.Status]int {
 	counts := map[task.Status]int{}
 	live, err := l.roots.Live()
 	require.NoError(t, err)
-	err = each(l.db, `SELECT status, alive, count(*) FROM (
+	err = selection.Each(l.db, `SELECT status, alive, count(*) FROM (
   SELECT coalesce(r.status, '') AS status, e.`+amongLive+` AS alive,
     max(e.n + (CASE WHEN r.status IS NOT NULL THEN 1 WHEN e.`+amongLive+` THEN 2 ELSE 0 END << 60))
   FROM executions e LEFT JOIN results r ON r.execution = e.n
   WHERE e.batch = ? AND e.batch <> '' GROUP BY e.key, e.nth)
-GROUP BY status, alive`, []any{list(live), list(live), batch}, func(rows *sql.Rows) error {
+GROUP BY status, alive`, []any{selection.List(live), selection.List(live), batch}, func(rows *sql.Rows) error {
 		var status task.Status
 		var alive bool
 		var n int

@@ -3,18 +3,13 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
-	"modernc.org/sqlite"
-	codes "modernc.org/sqlite/lib"
 
 	"qq/internal/record/ledger/alive"
 	"qq/internal/record/ledger/appendfile"
+	"qq/internal/record/ledger/cause"
 	"qq/pkg/task"
 )
 
@@ -26,22 +21,16 @@ var (
 	ErrAtWork    = errors.New("at work elsewhere")
 	ErrEnded     = errors.New("not running any more")
 
-	ErrFull     = errors.New("disk full")
-	ErrReadOnly = errors.New("read-only disk")
-	ErrDenied   = errors.New("permission denied")
-	ErrNoFolder = errors.New("no folder")
-	ErrLocked   = errors.New("locked")
-	ErrDamaged  = errors.New("damaged")
-	ErrNewer    = errors.New("written by a newer version")
+	ErrFull, ErrReadOnly, ErrDenied    = cause.ErrFull, cause.ErrReadOnly, cause.ErrDenied
+	ErrNoFolder, ErrLocked, ErrDamaged = cause.ErrNoFolder, cause.ErrLocked, cause.ErrDamaged
+
+	ErrNewer = errors.New("written by a newer version")
 )
 
 var errClosed = errors.New("the ledger is closed")
 
 // hintDamaged tells the user what to do about [ErrDamaged].
 const hintDamaged = "move it away together with its -wal and -shm and start a new one" + orNone
-
-// noRoom is the free space in bytes below which a failed write is taken for a full disk.
-const noRoom = 1 << 20
 
 // orNone is the end of a hint that also offers to run qq without the ledger.
 const orNone = ", or go on without a record: --no-ledger"
@@ -76,8 +65,8 @@ func (p place) fault(act string, err error) error {
 	if held := (*alive.LockedError)(nil); errors.As(err, &held) {
 		return problem(ErrLocked, err, held.Error(), locked(held.Name))
 	}
-	state, cause := p.state(err), strings.ReplaceAll(err.Error(), "\n", "; ") // one line, even for several errors
-	text, hint := cause, "see whether "+filepath.Dir(p.file)+" can be used"+orNone
+	state, text := cause.Of(p.file, err), strings.ReplaceAll(err.Error(), "\n", "; ") // one line
+	hint := "see whether " + filepath.Dir(p.file) + " can be used" + orNone
 	switch state {
 	case ErrFull: // no hint to clear runs, because that needs space too
 		text, hint = "the disk of "+p.file+" is full", "free some space on it, then repeat the command"
@@ -93,62 +82,7 @@ func (p place) fault(act string, err error) error {
 			p.roots.Wait.Round(10*time.Millisecond))
 		hint = locked(p.file)
 	case ErrDamaged:
-		text, hint = p.file+" is damaged: "+cause, hintDamaged
+		text, hint = p.file+" is damaged: "+text, hintDamaged
 	}
 	return problem(state, err, act+": "+text, hint)
-}
-
-// state classifies err as one of the variables above. It returns nil for any other error.
-func (p place) state(err error) error {
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return ErrFull
-	case errors.Is(err, syscall.EROFS):
-		return ErrReadOnly
-	case errors.Is(err, syscall.ENOTDIR):
-		return ErrNoFolder
-	case errors.Is(err, fs.ErrPermission):
-		return ErrDenied
-	}
-	switch primary(err) {
-	case codes.SQLITE_FULL:
-		return ErrFull
-	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED, codes.SQLITE_PROTOCOL:
-		return ErrLocked
-	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
-		return ErrDamaged
-	case codes.SQLITE_PERM, codes.SQLITE_AUTH:
-		return ErrDenied
-	case codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_IOERR:
-		return p.disk(primary(err) == codes.SQLITE_READONLY)
-	}
-	return nil
-}
-
-// disk finds the cause of an I/O error that SQLite does not explain: permissions, a full
-// disk or a read-only file system. It returns nil if it finds none.
-func (p place) disk(readOnly bool) error {
-	for _, name := range []string{p.file, filepath.Dir(p.file)} {
-		if state := p.state(unix.Access(name, unix.W_OK)); state != nil {
-			return state
-		}
-	}
-	var s syscall.Statfs_t
-	if syscall.Statfs(filepath.Dir(p.file), &s) == nil && uint64(s.Bavail)*uint64(s.Bsize) < noRoom {
-		return ErrFull
-	}
-	if readOnly {
-		return ErrReadOnly
-	}
-	return nil
-}
-
-// primary returns the primary result code of the SQLite error in err, or 0 if there is
-// none.
-func primary(err error) int {
-	var e *sqlite.Error
-	if errors.As(err, &e) {
-		return e.Code() & 0xff
-	}
-	return 0
 }

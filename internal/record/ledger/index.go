@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"qq/internal/record/ledger/cause"
+	"qq/internal/record/ledger/selection"
 	"qq/pkg/regular"
 	"qq/pkg/tool"
 
@@ -19,6 +21,9 @@ import (
 
 // mostLines is how many journal lines are indexed in one transaction.
 const mostLines = 50_000
+
+// Refresh adds to the index what roots have recorded since it was opened.
+func (l *Ledger) Refresh() error { return l.fault("read the journals", l.refresh()) }
 
 // refresh indexes the new lines of all journals, as Open does. It first waits for other
 // processes that do the same.
@@ -145,7 +150,7 @@ func (in *indexer) exec(query string, args ...any) error {
 // that violates a constraint or is too big, because an error would block all later lines.
 func (in *indexer) line(e line) error {
 	err := in.row(e)
-	switch primary(err) {
+	switch cause.Primary(err) {
 	case codes.SQLITE_CONSTRAINT, codes.SQLITE_TOOBIG:
 		return nil
 	}
@@ -163,11 +168,11 @@ func (in *indexer) row(e line) error {
 		}
 		return in.exec(`INSERT INTO batches (id, root, dir, joblog, count, started)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM batches WHERE id = ?1 AND root = ?2 AND started = ?6)`,
-			b.ID, b.Root, b.Dir, b.Joblog, b.Count, stamp(b.Started))
+			b.ID, b.Root, b.Dir, b.Joblog, b.Count, selection.Stamp(b.Started))
 	case e.End != nil:
 		return in.exec("INSERT OR IGNORE INTO ends ("+usageColumns+`, batch, status, ended)
 SELECT ?, ?, ?, ?, ?, n, ?, ? FROM batches WHERE id = ? AND root = ? ORDER BY n DESC LIMIT 1`,
-			append(values(e.End.Used), e.End.Status, stamp(e.Time), e.End.Batch, e.End.Root)...)
+			append(values(e.End.Used), e.End.Status, selection.Stamp(e.Time), e.End.Batch, e.End.Root)...)
 	case e.Claim != nil:
 		return in.claim(e.Claim, e.Time)
 	case e.Attempt != nil:
@@ -175,7 +180,8 @@ SELECT ?, ?, ?, ?, ?, n, ?, ? FROM batches WHERE id = ? AND root = ? ORDER BY n 
 		return in.exec("INSERT INTO attempts ("+usageColumns+`, execution, number, started, ended, status, error)
 SELECT ?1, ?2, ?3, ?4, ?5, n, ?6, ?7, ?8, ?9, ?10 FROM executions e WHERE id = ?11
 AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.execution = e.n AND a.number = ?6)`,
-			append(values(a.Usage), a.Number, stamp(a.Started), stamp(e.Time), a.Status, a.Error, a.ID)...)
+			append(values(a.Usage), a.Number, selection.Stamp(a.Started), selection.Stamp(e.Time), a.Status, a.Error,
+				a.ID)...)
 	case e.Touch != "":
 		return in.exec(`INSERT OR IGNORE INTO effects (execution)
 WITH RECURSIVE up (n, parent) AS (
@@ -191,7 +197,7 @@ WITH RECURSIVE up (n, parent) AS (
 func (in *indexer) root(r Root, process string) error {
 	return in.exec(`INSERT INTO roots (id, pid, process, started, dir, command, after)
 SELECT ?, ?, ?, ?, ?, ?, coalesce((SELECT max(n) FROM executions), 0) WHERE true ON CONFLICT DO NOTHING`,
-		r.ID, r.PID, process, stamp(r.Started), r.Dir, r.Command)
+		r.ID, r.PID, process, selection.Stamp(r.Started), r.Dir, r.Command)
 }
 
 func (in *indexer) claim(c *claimed, at time.Time) error {
@@ -205,7 +211,7 @@ func (in *indexer) claim(c *claimed, at time.Time) error {
   (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed, task)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		e.ID, e.Parent, e.Batch, e.Root, e.Session, e.Agent, e.Model, e.Key, e.Dir, e.Nth, e.Index, e.Depth,
-		stamp(e.Queued), stamp(at), tool.First(e.Task, maxTask, ""))
+		selection.Stamp(e.Queued), selection.Stamp(at), tool.First(e.Task, maxTask, ""))
 }
 
 func (in *indexer) result(f *finished, at time.Time) error {
@@ -220,12 +226,12 @@ func (in *indexer) result(f *finished, at time.Time) error {
 	}
 	output := cmp.Or(string(f.Output), f.Text)
 	var summary any
-	if s := tool.First(output, maxSummary, ""); len(s) < len(output) {
+	if s := tool.First(output, MaxSummary, ""); len(s) < len(output) {
 		summary = s
 	}
 	return in.exec("INSERT INTO results ("+usageColumns+`, execution, status, attempts, ended, duration_ms, queued_ms,
   recall, error, summary, record, output)
 SELECT ?, ?, ?, ?, ?, n, ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ? FROM executions WHERE id = ? ON CONFLICT DO NOTHING`,
-		append(values(r.Usage), r.Status, r.Attempts, stamp(at), r.DurationMS, r.QueuedMS, f.Recall,
-			tool.First(r.Error, maxSummary, ""), summary, string(f.Record), output, f.ID)...)
+		append(values(r.Usage), r.Status, r.Attempts, selection.Stamp(at), r.DurationMS, r.QueuedMS, f.Recall,
+			tool.First(r.Error, MaxSummary, ""), summary, string(f.Record), output, f.ID)...)
 }

@@ -91,7 +91,7 @@ type columns struct {
 func newFinished(recall, id string, r task.Result) (*finished, error) {
 	record, err := json.Marshal(task.Store(r))
 	f := &finished{ID: id, Record: record, Columns: &columns{
-		r.Status, r.Attempts, r.DurationMS, r.QueuedMS, r.Usage, tool.First(r.Err(), maxSummary, ""), ""}}
+		r.Status, r.Attempts, r.DurationMS, r.QueuedMS, r.Usage, tool.First(r.Err(), MaxSummary, ""), ""}}
 	if r.Fallback > 0 {
 		f.Columns.Model = r.Model
 	}

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"time"
 
+	"qq/internal/record/ledger/selection"
 	"qq/pkg/task"
 )
 
-// Limits on stored texts, in characters. The output of a result is stored whole.
-const maxTask, maxSummary = 10_000, 5_000
+// maxTask limits the text of a task in the ledger, in characters.
+const maxTask = 10_000
+
+// MaxSummary limits the summary and the error of a [Run], in characters. The output of a result is stored whole.
+const MaxSummary = 5_000
 
 // restore returns the result that the database has as record and output.
 func restore(record []byte, output string) (task.Result, error) {
@@ -68,7 +72,7 @@ WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DES
 		var id, output string
 		var ended time.Time
 		var acted bool
-		if err := rows.Scan(&id, &record, &output, stamped{&ended}, &acted); err != nil {
+		if err := rows.Scan(&id, &record, &output, selection.Time(&ended), &acted); err != nil {
 			return past, err
 		}
 		r := task.Result{Effects: acted}
@@ -113,24 +117,4 @@ func (l *Ledger) result(act, query string, args ...any) (task.Result, bool, erro
 		r, err = restore(record, output)
 	}
 	return r, err == nil, l.fault(act, err)
-}
-
-// stamp returns t in microseconds since 1970, as the database stores it; 0 is the zero
-// time.
-func stamp(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-// stamped scans a time that [stamp] wrote to the database.
-type stamped struct{ *time.Time }
-
-// Scan implements [sql.Scanner].
-func (s stamped) Scan(us any) error {
-	if us, ok := us.(int64); ok && us != 0 {
-		*s.Time = time.UnixMicro(us).UTC()
-	}
-	return nil
 }

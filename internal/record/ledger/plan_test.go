@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/internal/record/ledger/selection"
 )
 
 // The list that qq runs prints reads neither all executions nor sorts them.
@@ -14,7 +16,7 @@ func TestPromptsAreIndexed(t *testing.T) {
 	l := open(t, t.TempDir())
 	w := Filter{Roots: true}.runs("[]")
 	query := "EXPLAIN QUERY PLAN SELECT " + runColumns + " FROM runs" + w.String() + " ORDER BY n DESC LIMIT 21"
-	plan, err := collect(l.Ledger, query, w.args, func(rows *sql.Rows, one *string) error {
+	plan, err := selection.Collect(l.db, query, w.Args, func(rows *sql.Rows, one *string) error {
 		var id, parent, unused int
 		return rows.Scan(&id, &parent, &unused, one)
 	})

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
+	"qq/internal/record/ledger/selection"
 	"qq/pkg/task"
 )
 
@@ -86,43 +86,10 @@ type Filter struct {
 	Since  time.Time
 	Until  time.Time // exclusive
 	Dir    string
-	Live   bool // only those at work
-	Roots  bool // only single prompts that a person gave, outside of batches
-	Limit  int  // 0 means no limit
-}
-
-// where is an SQL condition: all of its parts must hold. Without parts it is always true.
-type where struct {
-	parts []string
-	args  []any
-}
-
-func (w *where) and(part string, args ...any) {
-	w.parts, w.args = append(w.parts, part), append(w.args, args...)
-}
-
-func (w *where) String() string {
-	if len(w.parts) == 0 {
-		return ""
-	}
-	return " WHERE " + strings.Join(w.parts, " AND ")
-}
-
-// is adds the condition that a column has that value. An empty value adds nothing.
-func (w *where) is(column, value string) {
-	if value != "" {
-		w.and(column+" = ?", value)
-	}
-}
-
-// during limits the times in the column at to those that f selects.
-func (w *where) during(f Filter, at string) {
-	if !f.Since.IsZero() {
-		w.and(at+" >= ?", stamp(f.Since))
-	}
-	if !f.Until.IsZero() {
-		w.and(at+" < ?", stamp(f.Until))
-	}
+	Live   bool   // only those at work
+	Roots  bool   // only single prompts that a person gave, outside of batches
+	Text   string // is in the task, the answer or the error; ignored for batches
+	Limit  int    // 0 means no limit
 }
 
 const (
@@ -133,43 +100,42 @@ const (
 
 // runs returns the condition of f on the view runs. live has the ids of the live roots as a
 // JSON array.
-func (f Filter) runs(live string) *where {
-	w := &where{}
-	w.is("batch", f.Batch)
-	w.is("agent", f.Agent)
-	w.is("dir", f.Dir)
+func (f Filter) runs(live string) *selection.Where {
+	w := &selection.Where{}
+	w.Is("batch", f.Batch)
+	w.Is("agent", f.Agent)
+	w.Is("dir", f.Dir)
 	if f.Roots {
-		w.and("parent = '' AND batch = ''")
+		w.And("parent = '' AND batch = ''")
 	}
 	if f.Live {
-		w.and(running, live)
+		w.And(running, live)
 	}
-	w.during(f, "claimed")
+	w.During(f.Since, f.Until, "claimed")
+	if f.Text != "" {
+		part := "%" + strings.NewReplacer("\\", "\\\\", "%", "\\%", "_", "\\_").Replace(f.Text) + "%"
+		w.And(`(task LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM results o WHERE o.execution = n AND
+  (o.output LIKE ? ESCAPE '\' OR o.error LIKE ? ESCAPE '\')))`, part, part, part)
+	}
 	if len(f.Status) == 0 {
 		return w
 	}
-	var any where
+	var any selection.Where
 	for _, s := range f.Status {
-		any.and("status = ?", string(s))
+		any.And("status = ?", string(s))
 		switch s {
 		case task.Running:
-			any.and(running, live)
+			any.And(running, live)
 		case task.Interrupted:
-			any.and("n IN (SELECT execution FROM unfinished) AND NOT "+amongLive, live)
+			any.And("n IN (SELECT execution FROM unfinished) AND NOT "+amongLive, live)
 		}
 	}
-	w.and("("+strings.Join(any.parts, " OR ")+")", any.args...)
+	w.And("("+strings.Join(any.Parts, " OR ")+")", any.Args...)
 	return w
 }
 
 func (f Filter) limit() string {
 	return fmt.Sprintf(" LIMIT %d", cmp.Or(f.Limit, -1)) // -1 means no limit
-}
-
-// list returns the ids of a set as a JSON array, for the function json_each of SQLite.
-func list[T any](set map[string]T) string {
-	text, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(set))) // strings never fail
-	return string(text)
 }
 
 // List returns the runs that f selects, newest first.
@@ -183,15 +149,17 @@ duration_ms, queued_ms, summary, error, depth, idx, ` + usageColumns
 // selectRuns returns the runs that a condition selects. which makes the condition; it gets
 // the ids of the live roots as a JSON array. order is the end of the query, such as ORDER
 // BY.
-func (l *Ledger) selectRuns(act string, which func(live string) *where, order string) (runs []Run, err error) {
+func (l *Ledger) selectRuns(act string, which func(live string) *selection.Where, order string) (
+	runs []Run, err error,
+) {
 	// Look repeats the query if a root started meanwhile, whose runs would look interrupted.
 	err = l.roots.Look(func(live map[string]bool) (err error) {
-		w := which(list(live))
+		w := which(selection.List(live))
 		query := "SELECT " + runColumns + " FROM runs" + w.String() + order
-		runs, err = collect(l, query, w.args, func(rows *sql.Rows, r *Run) error {
+		runs, err = selection.Collect(l.db, query, w.Args, func(rows *sql.Rows, r *Run) error {
 			err := rows.Scan(append([]any{&r.ID, &r.Parent, &r.Batch, &r.Root, &r.Session, &r.Agent, &r.Model, &r.Task,
-				&r.Status, &r.Attempts, stamped{&r.Queued}, stamped{&r.Started}, stamped{&r.Ended}, &r.DurationMS,
-				&r.QueuedMS, &r.Summary, &r.Error, &r.Depth, &r.Index}, targets(&r.Usage)...)...)
+				&r.Status, &r.Attempts, selection.Time(&r.Queued), selection.Time(&r.Started), selection.Time(&r.Ended),
+				&r.DurationMS, &r.QueuedMS, &r.Summary, &r.Error, &r.Depth, &r.Index}, targets(&r.Usage)...)...)
 			if r.Status == "" {
 				r.Status, r.Live = statusOf(live[r.Root]), live[r.Root]
 			}
@@ -208,11 +176,11 @@ func (l *Ledger) addUp(runs []Run) error {
 	for i := range runs {
 		at[runs[i].ID], runs[i].TotalUsage = &runs[i], runs[i].Usage
 	}
-	return each(l.db, `WITH RECURSIVE below (top, id, n) AS (
+	return selection.Each(l.db, `WITH RECURSIVE below (top, id, n) AS (
   SELECT e.parent, e.id, e.n FROM json_each(?) j CROSS JOIN executions e ON e.parent = j.value AND e.parent <> ''
   UNION SELECT b.top, e.id, e.n FROM below b CROSS JOIN executions e ON e.parent = b.id AND e.parent <> '')
 SELECT top, `+usageSums+` FROM below b CROSS JOIN runs r ON r.n = b.n GROUP BY top`,
-		[]any{list(at)}, func(rows *sql.Rows) error {
+		[]any{selection.List(at)}, func(rows *sql.Rows) error {
 			var top string
 			var u task.Usage
 			err := rows.Scan(append([]any{&top}, targets(&u)...)...)
@@ -231,37 +199,6 @@ func statusOf(alive bool) task.Status {
 	return task.Interrupted
 }
 
-// querier is a database or a transaction.
-type querier interface {
-	Query(query string, args ...any) (*sql.Rows, error)
-}
-
-// collect scans each row that query returns into a value, and returns all values.
-func collect[T any](l *Ledger, query string, args []any, scan func(*sql.Rows, *T) error) (all []T, err error) {
-	err = each(l.db, query, args, func(rows *sql.Rows) error {
-		var one T
-		err := scan(rows, &one)
-		all = append(all, one)
-		return err
-	})
-	return all, err
-}
-
-// each calls f with each row that query returns.
-func each(q querier, query string, args []any, f func(*sql.Rows) error) error {
-	rows, err := q.Query(query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
 // Show returns one run, its attempts before the last, and its result, which is zero if
 // there is none. id may be the beginning or the end of an id if only one matches.
 func (l *Ledger) Show(id string) (Run, []AttemptRow, task.Result, error) {
@@ -270,63 +207,20 @@ func (l *Ledger) Show(id string) (Run, []AttemptRow, task.Result, error) {
 	if err != nil {
 		return Run{}, nil, task.Result{}, err
 	}
-	runs, err := l.selectRuns(act, func(string) *where { return &where{[]string{"id = ?"}, []any{id}} }, "")
+	runs, err := l.selectRuns(act, func(string) *selection.Where { return selection.Only("id = ?", id) }, "")
 	if err == nil && len(runs) == 0 { // cleared meanwhile
 		err = none(act)
 	}
 	if err != nil {
 		return Run{}, nil, task.Result{}, err
 	}
-	const earlier = "SELECT number, started, ended, status, error, " + usageColumns + ` FROM attempts
-WHERE execution = (SELECT n FROM executions WHERE id = ?) ORDER BY n`
-	attempts, err := collect(l, earlier, []any{id}, func(rows *sql.Rows, a *AttemptRow) error {
-		return rows.Scan(append([]any{&a.Number, stamped{&a.Started}, stamped{&a.Ended}, &a.Status, &a.Error},
-			targets(&a.Usage)...)...)
-	})
+	attempts, err := l.attempts("e.id = ?1", id)
 	if err != nil {
 		return Run{}, nil, task.Result{}, l.fault(act, err)
 	}
 	const whole = "SELECT r.record, r.output FROM executions e JOIN results r ON r.execution = e.n WHERE e.id = ?"
 	r, _, err := l.result(act, whole, id)
-	return runs[0], attempts, r, err
-}
-
-// Tree returns a run, or the tasks of a batch, with everything that was delegated from
-// them. Parents come before their children, and children in the order in which they
-// started.
-func (l *Ledger) Tree(id string) ([]Run, error) {
-	act := "show the tree of " + id
-	whole, err := l.resolve(act, id, "executions", "batches")
-	if err != nil {
-		return nil, err
-	}
-	runs, err := l.selectRuns(act, func(string) *where { return &where{[]string{below}, []any{whole}} }, " ORDER BY n")
-	return byParent(runs), err
-}
-
-// byParent sorts runs so that each is followed by its children. A run whose parent is
-// missing is at the top level.
-func byParent(runs []Run) []Run {
-	known, children := map[string]bool{}, map[string][]Run{}
-	for _, r := range runs {
-		known[r.ID] = true
-		children[r.Parent] = append(children[r.Parent], r)
-	}
-	ordered := make([]Run, 0, len(runs))
-	var add func(Run)
-	add = func(r Run) {
-		ordered = append(ordered, r)
-		for _, child := range children[r.ID] {
-			add(child)
-		}
-	}
-	delete(children, "")
-	for _, r := range runs {
-		if r.Parent == "" || !known[r.Parent] {
-			add(r)
-		}
-	}
-	return ordered
+	return runs[0], attempts[id], r, err
 }
 
 // batchQuery selects one row for each batch. Each time a root begins or resumes a batch,
@@ -347,9 +241,9 @@ const batchStatus = "CASE WHEN b." + amongLive + " THEN ? ELSE coalesce(nullif(e
 // selectBatches returns batches without their counts, with the status that was recorded.
 // more is appended to the query.
 func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
-	return collect(l, batchQuery+more, args, func(rows *sql.Rows, b *BatchRow) error {
-		return rows.Scan(append([]any{&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, stamped{&b.Started},
-			stamped{&b.Latest}, &b.Status, stamped{&b.Ended}, &b.DurationMS}, targets(&b.Usage)...)...)
+	return selection.Collect(l.db, batchQuery+more, args, func(rows *sql.Rows, b *BatchRow) error {
+		return rows.Scan(append([]any{&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, selection.Time(&b.Started),
+			selection.Time(&b.Latest), &b.Status, selection.Time(&b.Ended), &b.DurationMS}, targets(&b.Usage)...)...)
 	})
 }
 
@@ -405,19 +299,20 @@ func (l *Ledger) Find(id string) (Batch, error) {
 // Batches returns the batches that f selects, newest first.
 func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
 	err = l.roots.Look(func(live map[string]bool) (err error) {
-		w := &where{}
-		w.during(f, "b.started")
-		w.is("b.id", f.Batch)
-		w.is("b.dir", f.Dir)
+		w := &selection.Where{}
+		w.During(f.Since, f.Until, "b.started")
+		w.Is("b.id", f.Batch)
+		w.Is("b.dir", f.Dir)
 		if f.Live {
-			w.and("b."+amongLive, list(live))
+			w.And("b."+amongLive, selection.List(live))
 		}
 		if len(f.Status) > 0 {
 			text, _ := json.Marshal(f.Status) // strings never fail
-			w.and(batchStatus+" IN (SELECT value FROM json_each(?))", list(live), task.Running, task.Interrupted, text)
+			w.And(batchStatus+" IN (SELECT value FROM json_each(?))", selection.List(live), task.Running,
+				task.Interrupted, text)
 		}
 		more := strings.Replace(w.String(), " WHERE ", " AND ", 1) + " ORDER BY b.n DESC" + f.limit()
-		all, err = l.selectBatches(more, w.args...)
+		all, err = l.selectBatches(more, w.Args...)
 		for i := 0; i < len(all) && err == nil; i++ {
 			b := &all[i]
 			b.Live = live[b.Root]
@@ -435,13 +330,13 @@ func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
 // counts once: with its run at work, else with its newest result, else with its newest claim.
 func (l *Ledger) counts(batch string, live map[string]bool) (map[task.Status]int, error) {
 	counts := map[task.Status]int{}
-	err := each(l.db, `WITH working AS (SELECT DISTINCT e.key, e.nth
+	err := selection.Each(l.db, `WITH working AS (SELECT DISTINCT e.key, e.nth
   FROM unfinished u CROSS JOIN executions e ON e.n = u.execution WHERE e.batch = ?1 AND e.`+amongLive+`)
 SELECT status, count FROM counts WHERE batch = ?1
 UNION ALL SELECT ?3, count(*) FROM working
 UNION ALL SELECT coalesce((SELECT f.status FROM finished f
   WHERE f.batch = ?1 AND f.key = w.key AND f.nth = w.nth ORDER BY f.n DESC LIMIT 1), ''), -1
-FROM working w`, []any{batch, list(live), task.Running}, func(rows *sql.Rows) error {
+FROM working w`, []any{batch, selection.List(live), task.Running}, func(rows *sql.Rows) error {
 		var status task.Status
 		var n int
 		err := rows.Scan(&status, &n)
@@ -462,7 +357,8 @@ func (l *Ledger) resolve(act, id string, tables ...string) (string, error) {
 	const part = "id >= ?1 AND id < ?1 || char(0x10ffff) OR substr(id, -length(?1)) = ?1"
 	for _, match := range []string{"id = ?1", part} {
 		query := "SELECT DISTINCT id FROM (" + all + ") WHERE " + match + " ORDER BY id LIMIT 4"
-		found, err := collect(l, query, []any{id}, func(rows *sql.Rows, one *string) error { return rows.Scan(one) })
+		found, err := selection.Collect(l.db, query, []any{id},
+			func(rows *sql.Rows, one *string) error { return rows.Scan(one) })
 		if err != nil {
 			return "", l.fault(act, err)
 		}

@@ -128,7 +128,7 @@ func (r *Recorder) Claim(e Execution) error {
 // Attempt records the result of the n-th attempt of the execution id, if another attempt
 // follows. It ignores errors.
 func (r *Recorder) Attempt(id string, n int, started time.Time, res task.Result) {
-	e := &failed{id, AttemptRow{n, started, r.now(), res.Status, res.Usage, tool.First(res.Err(), maxSummary, "")}}
+	e := &failed{id, AttemptRow{n, started, r.now(), res.Status, res.Usage, tool.First(res.Err(), MaxSummary, "")}}
 	_ = r.append(line{Attempt: e}, false) // not promised
 }
 

@@ -3,6 +3,7 @@ package ledger
 import (
 	"database/sql"
 
+	"qq/internal/record/ledger/selection"
 	"qq/pkg/task"
 )
 
@@ -30,6 +31,40 @@ type Share struct {
 	Usage task.Usage `json:"usage"`
 }
 
+// Stat is what the runs of an agent with a model came to that ended with one status, or have not ended.
+type Stat struct {
+	Agent      string         `json:"agent"`
+	Model      string         `json:"model"`
+	Status     task.Status    `json:"status"` // running or interrupted if they have not ended
+	Runs       int            `json:"runs"`
+	Repeated   int            `json:"repeated"`    // runs with more than one attempt
+	DurationMS int64          `json:"duration_ms"` // of their last attempts, together
+	QueuedMS   int64          `json:"queued_ms"`
+	Usage      task.Usage     `json:"usage"`
+	Time       task.ModelTime `json:"model_time"` // of those runs that tell it
+}
+
+// Stats adds up the runs that f selects, by agent, model and status.
+func (l *Ledger) Stats(f Filter) (stats []Stat, err error) {
+	err = l.roots.Look(func(live map[string]bool) (err error) {
+		alive := selection.List(live)
+		w := f.runs(alive)
+		query := `SELECT agent, model, coalesce(nullif(status, ''), iif(` + amongLive + `, 'running', 'interrupted')) AS st,
+  count(*), sum(attempts > 1), sum(duration_ms), sum(queued_ms),
+  ` + usageSums + `, sum(coalesce(t ->> 'answers', 0)), sum(coalesce(t ->> 'first_ms', 0)),
+  sum(coalesce(t ->> 'took_ms', 0))
+FROM (SELECT *, (SELECT o.record -> '$.did.model' FROM results o WHERE o.execution = n) AS t FROM runs` + w.String() +
+			`) GROUP BY agent, model, st ORDER BY agent, model, st`
+		stats, err = selection.Collect(l.db, query, append([]any{alive}, w.Args...), func(r *sql.Rows, s *Stat) error {
+			to := append([]any{&s.Agent, &s.Model, &s.Status, &s.Runs, &s.Repeated, &s.DurationMS, &s.QueuedMS},
+				targets(&s.Usage)...)
+			return r.Scan(append(to, &s.Time.Answers, &s.Time.FirstMS, &s.Time.TookMS)...)
+		})
+		return err
+	})
+	return stats, l.fault("add up the runs", err)
+}
+
 // below is the condition that a run is that with the id ?1, a task of the batch ?1, or below one of them.
 const below = `n IN (WITH RECURSIVE below (n, id) AS (
   SELECT n, id FROM executions WHERE id = ?1
@@ -42,7 +77,7 @@ SELECT n FROM below)`
 func (l *Ledger) Shares(id string) ([]Share, error) {
 	query := "SELECT agent, depth, count(*), " + usageSums + " FROM runs WHERE " + below +
 		" GROUP BY agent, depth ORDER BY depth, agent"
-	shares, err := collect(l, query, []any{id}, func(rows *sql.Rows, s *Share) error {
+	shares, err := selection.Collect(l.db, query, []any{id}, func(rows *sql.Rows, s *Share) error {
 		return rows.Scan(append([]any{&s.Agent, &s.Depth, &s.Runs}, targets(&s.Usage)...)...)
 	})
 	return shares, l.fault("add up what "+id+" used", err)

@@ -33,8 +33,8 @@ func sure(r rune) bool { return r < 0x300 || strings.ContainsRune(marks, r) }
 // marks are characters of qq itself.
 const marks = "●◦✓✗›▸▾…─│█░"
 
-// prefix returns how many bytes at the beginning of a and b are the same, and are of a width that is sure. The character
-// after them combines with none of them.
+// prefix returns how many bytes at the beginning of a and b are the same, and are of a width that is sure. The
+// character after them combines with none of them.
 func prefix(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) {

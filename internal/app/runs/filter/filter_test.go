@@ -1,4 +1,4 @@
-package runs
+package filter
 
 import (
 	"strconv"
@@ -13,6 +13,8 @@ import (
 	"qq/pkg/task"
 )
 
+var now = time.Date(2026, 11, 21, 15, 0, 0, 0, time.FixedZone("", 3600))
+
 // words are flags as they were typed.
 type words map[string]string
 
@@ -23,11 +25,11 @@ func (w words) Bool(name string) bool { return w[name] == "true" }
 func (w words) Int(name string) int { n, _ := strconv.Atoi(w[name]); return n }
 
 func TestFilter(t *testing.T) {
-	got, err := runsFilter(words{}, now)
+	got, err := Read(words{}, now)
 	require.NoError(t, err)
 	assert.Equal(t, ledger.Filter{}, got, "nothing excludes nothing")
 
-	got, err = runsFilter(words{
+	got, err = Read(words{
 		"status": " failed,Timeout,turn-limit,failed", "agent": " coder ", "batch": "ba01", "since": "2h",
 		"before": "90m",
 		"live":   "true", "limit": "7",
@@ -51,7 +53,7 @@ func TestSince(t *testing.T) {
 		"2026-11-20T15:04:05Z":      time.Date(2026, 11, 20, 15, 4, 5, 0, time.UTC),
 		"2026-11-20T15:04:05+05:30": time.Date(2026, 11, 20, 9, 34, 5, 0, time.UTC),
 	} {
-		got, err := runsFilter(words{"since": s}, now)
+		got, err := Read(words{"since": s}, now)
 		require.NoError(t, err, s)
 		assert.True(t, want.Equal(got.Since), "%s: %v", s, got.Since)
 	}
@@ -82,7 +84,7 @@ func TestFlagErrors(t *testing.T) {
 		noFail: {"status": "failed,fail"},
 		"--status has no \"\"\nhint: accepted is": {"status": "failed,"},
 	} {
-		_, err := runsFilter(f, now)
+		_, err := Read(f, now)
 		require.Error(t, err, want)
 		assert.True(t, strings.HasPrefix(err.Error(), want), err)
 		assert.Equal(t, 1, strings.Count(err.Error(), "\n"))
@@ -94,7 +96,7 @@ func FuzzSince(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := runsFilter(words{"since": s}, now)
+		got, err := Read(words{"since": s}, now)
 		if err == nil && got.Since.After(now) {
 			t.Fatalf("%q is %v", s, got.Since)
 		}

@@ -1,0 +1,94 @@
+// Package contents tells whether the content of files has changed: from their stamps, and from a hash of what could be
+// read.
+package contents
+
+import (
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"qq/pkg/regular"
+)
+
+// Limits of what is read to know the contents of files: of others, a new time counts as a change.
+const (
+	maxHashed      = 5000
+	maxHashedFile  = 1 << 20
+	maxHashedBytes = 32 << 20
+	hashTime       = 500 * time.Millisecond
+)
+
+// Stamp tells the content of a file from others, as far as that is known without reading it.
+type Stamp struct {
+	Size     int64
+	Modified time.Time
+	Mode     fs.FileMode
+}
+
+// Contents tells the contents of files from others. So a file that was only touched has not changed.
+type Contents struct {
+	seed maphash.Seed
+	sums map[string]uint64
+}
+
+// Of reads the first of files, which are in root.
+func Of(root *os.Root, files map[string]Stamp) Contents {
+	c := Contents{maphash.MakeSeed(), map[string]uint64{}}
+	end, bytes := time.Now().Add(hashTime), int64(0)
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		s := files[file]
+		if !s.Mode.IsRegular() || s.Size > maxHashedFile || bytes+s.Size > maxHashedBytes {
+			continue
+		}
+		if len(c.sums) == maxHashed || time.Now().After(end) {
+			break
+		}
+		if sum, ok := c.sum(root, file); ok {
+			c.sums[file] = sum
+			bytes += s.Size
+		}
+	}
+	return c
+}
+
+// Same reports whether a file is known to have the content that it had, and how it looked otherwise.
+func (c Contents) Same(root *os.Root, file string, was, now Stamp) bool {
+	before, known := c.sums[file]
+	if !known || was.Size != now.Size || was.Mode != now.Mode {
+		return false
+	}
+	after, ok := c.sum(root, file)
+	return ok && after == before
+}
+
+// sum returns a hash of the content of a file in root.
+func (c Contents) sum(root *os.Root, file string) (sum uint64, ok bool) {
+	f, info, err := regular.In(root, file)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	var h maphash.Hash
+	h.SetSeed(c.seed)
+	_, err = io.Copy(&h, regular.Reader(f, info))
+	return h.Sum64(), err == nil
+}
+
+// Differing returns the files that are not the same in both.
+func Differing(before, now map[string]Stamp) (files []string) {
+	for file, s := range now {
+		if was, ok := before[file]; !ok || was != s {
+			files = append(files, file)
+		}
+	}
+	for file := range before {
+		if _, ok := now[file]; !ok {
+			files = append(files, file)
+		}
+	}
+	return files
+}

@@ -1,0 +1,274 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"qq/internal/app/columns"
+	"qq/internal/app/command/block"
+	"qq/internal/app/joblines"
+	"qq/internal/app/output"
+	"qq/internal/app/pane"
+	"qq/internal/app/steering"
+	"qq/internal/control/board"
+	"qq/pkg/task"
+)
+
+// entry is one row of the tree, with what a key does to it.
+type entry struct {
+	id   string // of the job, or of the root
+	name string // what a person calls it
+	path string // of the socket of its root; empty if that has ended
+	root bool   // it is a whole run
+	job  bool   // it is a job, which has a transcript and reads messages
+	text string
+	past bool // it has ended
+}
+
+// tree is the rows of all runs, and what the person has done with them. Its methods are pure.
+type tree struct {
+	closed map[string]bool // ids below which nothing is shown
+	chosen string
+	at     int // of the chosen one
+	first  int // the first one that is on the screen
+	list   []entry
+}
+
+// update makes the rows.
+func (t *tree) update(runs []run, now time.Time, width int) {
+	t.list = nil
+	for i := range runs {
+		t.add(&runs[i], now, width)
+	}
+	for i, e := range t.list {
+		if e.id == t.chosen && e.id != "" {
+			t.at = i
+			return
+		}
+	}
+	t.at = max(min(t.at, len(t.list)-1), 0)
+	if len(t.list) > 0 && t.chosen == "" {
+		t.chosen = t.list[0].id
+	}
+}
+
+// add adds the rows of a run.
+func (t *tree) add(r *run, now time.Time, width int) {
+	head := entry{id: r.ID, path: r.Path, root: true, name: steering.Name("run", r.ID), past: !r.ended.IsZero()}
+	if head.past {
+		now, head.path = r.ended, ""
+	}
+	agent, root := "", (*board.Job)(nil)
+	for i := range r.Jobs {
+		if j := &r.Jobs[i]; j.ExecutionID == r.Root.ExecutionID {
+			agent, root = j.Agent, j
+		}
+	}
+	var does, about string
+	switch {
+	case r.Err != nil:
+		does, _ = task.Explain(r.Err)
+	case head.past:
+		does = cmp.Or(r.how, "ended")
+	case r.Batch != nil:
+		does = progress(r.Batch, now, width)
+	case root != nil:
+		does = joblines.Does(root)
+	}
+	if r.Paused {
+		does = "paused, " + does
+	}
+	if root != nil {
+		about, head.job = root.Task, !head.past
+	}
+	if about == "" && r.Root.Dir != "" {
+		about = "in " + r.Root.Dir
+	} else if r.Root.Dir != "" {
+		about += " (" + filepath.Base(r.Root.Dir) + ")"
+	}
+	name := cmp.Or(agent, r.Root.Command, "run") + " " + task.ShortID(r.ID)
+	head.name = steering.Name(cmp.Or(agent, "run"), r.ID)
+	closed := t.closed[r.ID]
+	head.text = joblines.Head(closed, name, does, about, now.Sub(r.Root.Started), r.Used, width)
+	t.list = append(t.list, head)
+	if closed {
+		return
+	}
+	t.addJobs(r, head, now, width)
+}
+
+// addJobs adds the rows of the jobs of a run.
+func (t *tree) addJobs(r *run, head entry, now time.Time, width int) {
+	if head.past {
+		return
+	}
+	if text := slowest(r, now); text != "" {
+		t.list = append(t.list, entry{text: "    " + text})
+	}
+	names := map[string]string{}
+	for i := range r.Jobs {
+		names[r.Jobs[i].ExecutionID] = steering.Name(r.Jobs[i].Agent, r.Jobs[i].ExecutionID)
+	}
+	for _, e := range r.Ended {
+		names[e.ExecutionID] = steering.Name(e.Agent, e.ExecutionID)
+	}
+	lines, count := joblines.Tree(r.Jobs, r.Ended, t.closed, now, width)
+	for _, l := range lines {
+		t.list = append(t.list, entry{id: l.ID, name: names[l.ID], path: head.path, text: l.Text, job: true,
+			past: !l.Live})
+	}
+	count.AtWork = 0
+	if text := count.String(); text != "" {
+		t.list = append(t.list, entry{text: "    " + text})
+	}
+}
+
+// progress returns how far a batch is, with a bar if there is room.
+func progress(b *board.Batch, now time.Time, width int) string {
+	text := fmt.Sprintf("%d done", b.Done)
+	if b.Total > 0 {
+		text = fmt.Sprintf("%d/%d done", b.Done, b.Total)
+		if wide := min(width/6, 24); wide >= 12 {
+			full := min(b.Done, b.Total) * wide / b.Total
+			text = strings.Repeat("█", full) + strings.Repeat("░", wide-full) + " " + text
+		}
+	}
+	if b.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", b.Failed)
+	}
+	if b.Cancelled > 0 {
+		text += fmt.Sprintf(", %d cancelled", b.Cancelled)
+	}
+	took, worked := now.Sub(b.Started).Seconds(), b.Done-b.Cached-b.Cancelled
+	if worked <= 0 || took <= 0 {
+		return text
+	}
+	rate := float64(worked) / took
+	if rate >= 1 {
+		text += fmt.Sprintf(", %.1f/s", rate)
+	} else {
+		text += fmt.Sprintf(", %.1f/min", rate*60)
+	}
+	if b.Total > b.Done {
+		text += ", " + output.Left(time.Duration(float64(b.Total-b.Done)/rate*float64(time.Second))) + " left"
+	}
+	return text
+}
+
+// slowest tells of the task of a batch that is at work for the longest time.
+func slowest(r *run, now time.Time) string {
+	if r.Batch == nil {
+		return ""
+	}
+	var found *board.Job
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		if j.ParentExecutionID == "" && j.State != task.Queued && !j.Started.IsZero() &&
+			(found == nil || j.Started.Before(found.Started)) {
+			found = j
+		}
+	}
+	if found == nil {
+		return ""
+	}
+	return fmt.Sprintf("slowest: %s  %s", output.Clock(now.Sub(found.Started)), output.OneLine(found.Task))
+}
+
+// move chooses another row: those without an id are passed over.
+func (t *tree) move(by int) {
+	step := 1
+	if by < 0 {
+		step = -1
+	}
+	at := max(min(t.at+by, len(t.list)-1), 0)
+	for at >= 0 && at < len(t.list) && t.list[at].id == "" {
+		at += step
+	}
+	if at >= 0 && at < len(t.list) {
+		t.at, t.chosen = at, t.list[at].id
+	}
+}
+
+// it returns the chosen row, or nil if it is not there any more.
+func (t *tree) it() *entry {
+	if t.at < len(t.list) && t.list[t.at].id == t.chosen && t.chosen != "" {
+		return &t.list[t.at]
+	}
+	return nil
+}
+
+// open shows what is below the chosen row, or hides it.
+func (t *tree) open(open bool) {
+	if it := t.it(); it != nil {
+		if t.closed[it.id] = !open; open {
+			delete(t.closed, it.id)
+		}
+	}
+}
+
+// rows returns the screen: a head, the tree, and at its end what is told.
+func (t *tree) rows(head, foot string, below []string, size block.Size) []pane.Row {
+	room := max(size.Rows-2-len(below), 1)
+	if t.at < t.first {
+		t.first = t.at
+	}
+	t.first = max(min(max(t.first, t.at-room+1), len(t.list)-room), 0)
+	rows := []pane.Row{{Text: head, Style: pane.Head}}
+	for i := t.first; i < min(t.first+room, len(t.list)); i++ {
+		e := t.list[i]
+		row := pane.Row{Text: "  " + e.text}
+		switch {
+		case e.id != "" && e.id == t.chosen:
+			row = pane.Row{Text: "› " + e.text, Style: pane.Chosen}
+		case e.root && !e.past:
+			row.Style = pane.Head
+		case e.past || e.id == "":
+			row.Style = pane.Faint
+		}
+		rows = append(rows, row)
+	}
+	for len(rows) < size.Rows-1-len(below) {
+		rows = append(rows, pane.Row{})
+	}
+	for _, text := range below {
+		rows = append(rows, pane.Row{Text: text})
+	}
+	return append(rows, pane.Row{Text: columns.Cut(foot, size.Columns-1), Style: pane.Faint})
+}
+
+// head returns the first row.
+func head(runs []run, now time.Time) string {
+	atWork, queued, asking, live := 0, 0, 0, 0
+	for _, r := range runs {
+		if !r.ended.IsZero() {
+			continue
+		}
+		live++
+		asking += len(r.Questions)
+		for _, j := range r.Jobs {
+			switch {
+			case j.ExecutionID == r.Root.ExecutionID:
+			case j.State == task.Queued:
+				queued++
+			default:
+				atWork++
+			}
+		}
+	}
+	text := fmt.Sprintf("qq top  %s  %s, %d at work, %d queued", now.Local().Format("15:04:05"), several(live, "run"),
+		atWork, queued)
+	if asking > 0 {
+		text += fmt.Sprintf(", %s for you", several(asking, "question"))
+	}
+	return text
+}
+
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
