@@ -78,7 +78,7 @@ var floors = [][]string{
 		"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates",
 		"internal/app/staffing", "internal/app/reread", "internal/app/apart", "internal/app/options",
 		"internal/app/console"},
-	{"internal/app/top"},
+	{"internal/app/top", "internal/app/worker"},
 	{"internal/app"},
 	{"cmd/qq"},
 }
