@@ -114,7 +114,7 @@ func (c *console) table(rows [][2]string) {
 		first = max(first, min(columns.Of(r[0]), 24))
 	}
 	for _, r := range rows {
-		gap := strings.Repeat(" ", max(1, first-columns.Of(r[0])))
+		gap := strings.Repeat(" ", max(0, first-columns.Of(r[0])))
 		c.say(columns.Cut("  "+output.OneLine(r[0])+gap+"  "+output.OneLine(r[1]), wide-1))
 	}
 }
