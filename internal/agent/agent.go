@@ -26,6 +26,7 @@ import (
 
 	"qq/internal/agent/loop"
 	"qq/internal/tools/files"
+	"qq/internal/tools/store"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
@@ -126,6 +127,10 @@ func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) 
 			Hint: "run qq in a directory that exists, or name one with -C"})
 	}
 	defer root.Close()
+	if k := a.Process.Journal; k != nil {
+		defer k.Close()
+		ctx = store.WithKeeper(ctx, k)
+	}
 	r := &run{Agent: a, parent: parent, helpers: &helpers{Parent: parent, only: a.Setup.ReadOnly}, job: job,
 		deeds: &deeds{}}
 	r.open(root)

@@ -17,6 +17,7 @@ import (
 	"qq/internal/tools/delegate"
 	"qq/internal/tools/shell"
 	"qq/internal/tools/web"
+	"qq/internal/undo"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/proc"
@@ -46,16 +47,18 @@ type Setup struct {
 	Guide       string          `json:"guide,omitempty"`   // what AGENTS.md says, for the end of the prompt
 	Bounds      changes.Bounds  `json:"bounds,omitempty"`  // what targets let the agent change
 	Joined      int             `json:"joined,omitempty"`  // how many of Bounds, the first ones, only the join keeps
+	Journal     string          `json:"journal,omitempty"` // of what file tools change; may be empty
 }
 
 // Process describes the process that an agent runs in, and starts the commands of the
 // agent.
 type Process struct {
-	Version string     // of the program
-	Dir     string     // the working directory
-	Env     []string   // for commands
-	Host    *proc.Host // starts programs that are not commands of the agent
-	Log     *os.File   // log of commands; nil unless it had to be opened before the sandbox was applied
+	Version string       // of the program
+	Dir     string       // the working directory
+	Env     []string     // for commands
+	Host    *proc.Host   // starts programs that are not commands of the agent
+	Log     *os.File     // log of commands; nil unless it had to be opened before the sandbox was applied
+	Journal *undo.Keeper // keeps what file tools change; nil unless [Agent.OpenJournal] has opened it
 	// Commands starts the commands of the agent. Confined says that the kernel limits where these write.
 	Commands shell.Starter
 	Confined bool
@@ -68,6 +71,14 @@ type Process struct {
 func (p Process) Widen(e event.Event) {
 	if p.OneProcessor != nil && e.Type == event.ToolStart {
 		p.OneProcessor.Do(runtime.SetDefaultGOMAXPROCS)
+	}
+}
+
+// OpenJournal opens the journal of the setup, before the sandbox is applied. If it cannot be opened, nothing is kept of
+// what the agent changes, and [undo.Book] says so. Run closes it.
+func (a *Agent) OpenJournal() {
+	if a.Setup.Journal != "" {
+		a.Process.Journal, _ = undo.Open(a.Setup.Journal)
 	}
 }
 

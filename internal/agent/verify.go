@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"qq/internal/agent/contents"
 	"qq/internal/agent/loop"
 	"qq/internal/tools/shell"
-	"qq/internal/tools/tree"
 	"qq/pkg/event"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -207,25 +205,9 @@ func tailOf(text string) string {
 	return text
 }
 
-// stamps returns the stamps of the files in the working directory, without those that .gitignore excludes, and without
-// those of qq itself. The error says that these are not all, because there are more than most, or that ctx is done.
+// stamps returns the stamps of the files in the working directory, without those of qq itself.
 func (r *run) stamps(ctx context.Context, most int) (map[string]contents.Stamp, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	files := map[string]contents.Stamp{}
-	private, dir := tree.Places(r.Setup.Private), tree.Places([]string{r.Process.Dir})[0]
-	if private.Holds(dir) { // a person works in a folder of qq
-		private = nil
-	}
-	_, _ = tree.Walk(ctx, r.root, ".", func(file string, e fs.DirEntry) {
-		if info, err := e.Info(); err == nil && !private.Holds(dir+file) {
-			files[file] = contents.Stamp{Size: info.Size(), Modified: info.ModTime(), Mode: info.Mode()}
-		}
-		if len(files) > most {
-			cancel(errors.New("too many files"))
-		}
-	})
-	return files, context.Cause(ctx)
+	return contents.Stamps(ctx, r.root, r.Process.Dir, r.Setup.Private, most)
 }
 
 // hasChanged reports whether the run has changed a file. What tools report is known; what commands and other agents did

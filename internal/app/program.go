@@ -97,6 +97,9 @@ func (w *wiring) setup(def agents.Agent, m models.Model, job task.Job, id string
 		if s.TempDir, err = w.scratch.MakeTemp(id); err != nil {
 			return s, err
 		}
+		if !w.apart.Copied(job.ExecutionID) {
+			s.Journal = w.cfg.Undo.Journal(w.dirOf(job))
+		}
 	}
 	if m.CallsTools() && def.Allows("run_pty_cmd") || s.Checked {
 		s.ShellLog, err = w.outputs().ShellLog(id)

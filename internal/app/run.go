@@ -122,7 +122,7 @@ func (one *oneRun) do(ctx context.Context) error {
 	defer transcript.Close()
 	one.task.Schema = one.options.Schema
 	if one.options.Format == output.Text && one.r.Out.Terminal() && len(one.options.Schema) == 0 {
-		one.live = output.NewLive(one.r.Out)
+		one.live = output.NewAnswer(one.r.Invocation, one.w.cfg.Settings.Markdown)
 		if one.Model.Kind == models.Extract {
 			one.live.Head = output.Copied
 		}

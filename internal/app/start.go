@@ -48,7 +48,7 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 		Trusted: r.Checkout.TrustedAgents(), Decided: r.Checkout.Store,
 		Search: search, ReadOnly: n.ReadOnly, Repairs: n.Repairs, Strict: n.Strict,
 		Person: r, Screen: r.Screen,
-		Batch: name == "batch", Verbose: n.Verbose,
+		Batch: name == "batch", Verbose: n.Verbose, Undo: n.Undo,
 		ID: task.NewID(), Trace: event.StartTrace(r.Env.Get("TRACEPARENT")),
 	}
 	if !n.NoLedger { // it is opened when something has to be recorded

@@ -39,6 +39,7 @@ import (
 	"qq/internal/record/ledger"
 	"qq/internal/tools/astgrep"
 	"qq/internal/tools/web"
+	"qq/internal/undo"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/event"
@@ -82,6 +83,7 @@ type wiringConfig struct {
 	ID       string            // execution id of this process, see [task.NewID]
 	Trace    event.Trace       // the trace that this run belongs to
 	Ledger   *ledger.Recorder  // nil means that no record is kept
+	Undo     *undo.Book        // keeps what file tools change; nil means that nothing is kept
 }
 
 // wiring holds the connected parts of a run: supervisor, gate, record, models and the
@@ -155,7 +157,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.apart = apart.New(apart.Config{
 		Mode: set.Isolate, Dir: cfg.Dir, Home: set.Home, Outputs: string(w.outputs()), Host: w.host, Exe: w.exe,
 		Env: cfg.Environ, Agents: w, ReadOnly: cfg.ReadOnly, Writable: set.Writable, Person: cfg.Person,
-		Slots: set.MaxParallel,
+		Slots: set.MaxParallel, Undo: cfg.Undo,
 	})
 	w.launcher = childproc.NewLauncher(childproc.Config{
 		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,

@@ -65,6 +65,7 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	if a.Setup, err = h.w.setup(h.r.Agent, h.r.Model, job, id); err != nil {
 		return job.Fail(err)
 	}
+	a.OpenJournal()
 	if h.r.Agent.Allows("run_pty_cmd") || a.Setup.Checked {
 		a.Process.Commands = h.w.box(a, h.w.cfg.Dir, job.ExecutionID)
 	}

@@ -211,7 +211,7 @@ func TestDefaults(t *testing.T) {
 		FaultWait: time.Minute, ApprovalTimeout: 300 * time.Second, Isolate: "off",
 		MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
 		CommandMemory: 8192, CommandProcesses: 2048, CommandFileSize: 10240,
-		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", AgentsMD: "on", Approve: "ask",
+		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", AgentsMD: "on", Markdown: "on", Approve: "ask",
 		OnQuota: "auto", Plan: "auto", Home: state,
 		LogDir: filepath.Join(state, "logs")}, c)
 }

@@ -170,6 +170,10 @@ func Settings() []Setting {
 			Doc: "whether agents are told what `AGENTS.md` of their folder and the nearest above it in the " +
 				"repository say, at most 2000 tokens; without `qq trust` only those that can change nothing",
 			field: func(c *Config) any { return &c.AgentsMD }},
+		{Name: "QQ_MARKDOWN", Default: "on", Kind: Choice, Checkout: Harmless, Values: []string{"on", "off"},
+			Doc: "whether the answer to a prompt is shown with headings, lists, tables and code formatted on a " +
+				"terminal with colours; elsewhere it is always as the model wrote it",
+			field: func(c *Config) any { return &c.Markdown }},
 		{Name: "QQ_APPROVE", Default: "ask", Kind: Choice, Flag: "approve", Checkout: Trusted,
 			Values: []string{"ask", "auto", "deny"},
 			Doc:    "what happens to a risky call: `ask` asks on the terminal, `auto` allows it, `deny` refuses it",
@@ -283,6 +287,7 @@ type Config struct {
 	OllamaHost       string
 	Agent            string
 	AgentsMD         string        // on or off
+	Markdown         string        // on or off
 	Approve          string        // ask, auto or deny
 	ApprovalTimeout  time.Duration // 0 means no limit
 	Allow, Deny      []string      // rules: a tool, or a tool and a pattern of its calls

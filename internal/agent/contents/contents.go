@@ -3,6 +3,8 @@
 package contents
 
 import (
+	"context"
+	"errors"
 	"hash/maphash"
 	"io"
 	"io/fs"
@@ -11,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"qq/internal/tools/tree"
 	"qq/pkg/regular"
 )
 
@@ -76,6 +79,28 @@ func (c Contents) sum(root *os.Root, file string) (sum uint64, ok bool) {
 	h.SetSeed(c.seed)
 	_, err = io.Copy(&h, regular.Reader(f, info))
 	return h.Sum64(), err == nil
+}
+
+// Stamps returns the stamps of the files in root, whose path is dir, without those that .gitignore excludes, and without
+// those in the folders private. The error says that these are not all, because there are more than most, or that ctx is
+// done.
+func Stamps(ctx context.Context, root *os.Root, dir string, private []string, most int) (map[string]Stamp, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	files := map[string]Stamp{}
+	hidden, place := tree.Places(private), tree.Places([]string{dir})[0]
+	if hidden.Holds(place) { // a person works in a folder of qq
+		hidden = nil
+	}
+	_, _ = tree.Walk(ctx, root, ".", func(file string, e fs.DirEntry) {
+		if info, err := e.Info(); err == nil && !hidden.Holds(place+file) {
+			files[file] = Stamp{info.Size(), info.ModTime(), info.Mode()}
+		}
+		if len(files) > most {
+			cancel(errors.New("too many files"))
+		}
+	})
+	return files, context.Cause(ctx)
 }
 
 // Differing returns the files that are not the same in both.

@@ -38,6 +38,7 @@ import (
 	"qq/internal/isolate"
 	"qq/internal/isolate/worktree"
 	"qq/internal/sandbox"
+	"qq/internal/undo"
 	"qq/pkg/agents"
 	"qq/pkg/proc"
 	"qq/pkg/supervisor/changes"
@@ -71,6 +72,7 @@ type Config struct {
 	Slots    int      // how many tasks run at once
 	Writable []string // folders and files of QQ_WRITABLE
 	Person   Person
+	Undo     *undo.Book // keeps the files that joins change; nil means that nothing is kept
 }
 
 // Trees are the trees of a run. A nil *Trees isolates nothing.
@@ -291,6 +293,9 @@ func (t *Trees) at(executionID string) *place {
 	defer t.mu.Unlock()
 	return t.places[executionID]
 }
+
+// Copied reports whether the job with an execution id works in a copy.
+func (t *Trees) Copied(executionID string) bool { return t.at(executionID) != nil }
 
 // enter notes that a job works in a copy, and returns its parent there.
 func (t *Trees) enter(job task.Job, p *place, w worker) *contained {

@@ -174,7 +174,9 @@ func (l launcher) finish(
 	}
 	in.joined = true
 	patch.Witness = w // it is the first effect of the task
+	kept := l.Undo.Join(in.Tree(), files(patch, func(path string) string { return path }))
 	out, err := in.tree.Join(ctx, patch)
+	kept.Done()
 	if err != nil {
 		fail(r, err, l.keep(in, patch))
 		return

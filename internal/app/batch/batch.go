@@ -18,6 +18,7 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/internal/record"
+	"qq/internal/undo"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -47,6 +48,7 @@ type Needs struct {
 	Repairs  int       // how often work that fails its check goes back to the agent
 	Events   io.Writer // gets each event as a line of JSON; may be nil
 	Verbose  bool
+	Undo     *undo.Book // keeps what file tools change; nil means that nothing is kept
 }
 
 // Runner runs tasks in child processes.

@@ -176,6 +176,9 @@ type raw struct{ *Output }
 // Write implements io.Writer.
 func (r raw) Write(p []byte) (int, error) { return r.write(p) }
 
+// WriteString implements io.StringWriter. That of the Output leaves out control sequences.
+func (r raw) WriteString(s string) (int, error) { return r.write([]byte(s)) }
+
 func (o *Output) write(p []byte) (int, error) {
 	s := o.screen
 	s.mu.Lock()

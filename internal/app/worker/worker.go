@@ -20,7 +20,6 @@ import (
 	"qq/internal/config/trust"
 	"qq/internal/sandbox"
 	"qq/internal/tools/shell"
-	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/proc"
 	"qq/pkg/session"
@@ -91,7 +90,8 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		return job.Fail(errors.New("the start frame names no model"))
 	}
 	a := agent.Agent{
-		Definition: start.Agent, Setup: setup.Agent, Registry: registry{c.env, setup.Checkout, setup.Trusted},
+		Definition: start.Agent, Setup: setup.Agent, Registry: staffing.Registry{
+			Dir: setup.Checkout, Config: c.env.ConfigHome(), Trusted: setup.Trusted},
 		Transcript: agent.Nobody{}, Screen: agent.Nobody{},
 		Process: agent.Process{Version: c.version, Dir: dir, Env: c.environ(setup), Host: c.host},
 	}
@@ -127,24 +127,6 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	return res
 }
 
-// registry finds the agents of the working directory of the root. It reads the directory at each look-up,
-// because most children never look one up.
-type registry struct {
-	env     command.Environment
-	dir     string
-	trusted trust.Sums
-}
-
-func (r registry) load() *agents.Registry {
-	return agents.Load(agents.Dirs(r.dir, r.env.ConfigHome(), r.trusted))
-}
-
-// Lookup implements agent.Registry.
-func (r registry) Lookup(name string) (agents.Agent, error) { return r.load().Lookup(name) }
-
-// List implements agent.Registry.
-func (r registry) List() []agents.Entry { return r.load().List() }
-
 // environ returns the environment for commands that the child runs.
 func (c child) environ(s Setup) []string {
 	env := slices.Clone([]string(c.env))
@@ -164,6 +146,7 @@ const workingDir = "/proc/self/cwd"
 // confine applies the sandbox to this process: it cannot write where the agent may not. If a process cannot confine
 // itself, only its commands are confined, which the root starts. If the kernel offers no sandbox, confine does nothing.
 func confine(a *agent.Agent, s Setup) error {
+	a.OpenJournal()
 	if s.Remote {
 		commands, err := remote.New(os.NewFile(childproc.CommandsFD, "commands"))
 		if err != nil {

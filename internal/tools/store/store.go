@@ -63,43 +63,61 @@ func Replace(ctx context.Context, root *os.Root, rel string, change func(old []b
 			return err
 		}
 		perm := h.info.Mode().Perm()
-		temp, err := writeTemp(h.dir, content, perm, true)
-		if err != nil {
-			return failed("write", rel, err)
-		}
-		err = h.commit(ctx, func() error { return h.dir.Rename(temp, h.name) })
-		if err != nil {
-			h.dir.Remove(temp)
-		}
-		return err
+		kept := keep(ctx, Change{Path: rel, Old: old, New: append([]byte{}, content...), Mode: perm})
+		return kept(h.replace(ctx, content, perm))
 	})
+}
+
+// replace puts a new file with the content in the place of the locked one.
+func (h *held) replace(ctx context.Context, content []byte, perm fs.FileMode) error {
+	temp, err := writeTemp(h.dir, content, perm, true)
+	if err != nil {
+		return failed("write", h.rel, err)
+	}
+	err = h.commit(ctx, func() error { return h.dir.Rename(temp, h.name) })
+	if err != nil {
+		h.dir.Remove(temp)
+	}
+	return err
 }
 
 // Remove deletes the file rel. It refuses folders. If check is not nil, it gets the content of the file; if it
 // fails, nothing is deleted.
 func Remove(ctx context.Context, root *os.Root, rel string, check func(old []byte) error) error {
 	return locked(ctx, root, rel, func(h *held) error {
-		if check != nil {
-			old, err := h.read()
-			if err == nil {
-				err = check(old)
+		c := Change{Path: rel, Mode: h.info.Mode().Perm()}
+		if check != nil || keeps(ctx) {
+			var err error
+			if c.Old, err = h.read(); err == nil && check != nil {
+				err = check(c.Old)
 			}
-			if err != nil {
+			if err != nil && check != nil {
 				return err
 			}
+			c.Large = err != nil
 		}
-		return h.commit(ctx, func() error { return unlink(h.dir, h.name) })
+		kept := keep(ctx, c)
+		return kept(h.commit(ctx, func() error { return unlink(h.dir, h.name) }))
 	})
 }
 
 // Create creates the file rel and the missing folders above it. The error is [fs.ErrExist] if rel
 // exists.
 func Create(ctx context.Context, root *os.Root, rel string, content []byte, perm fs.FileMode) error {
+	return create(ctx, root, rel, content, perm, false)
+}
+
+// create is Create. If exact is set, the umask does not change perm.
+func create(ctx context.Context, root *os.Root, rel string, content []byte, perm fs.FileMode, exact bool) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	if err := checkSize(rel, int64(len(content))); err != nil {
 		return err
+	}
+	c := Change{Path: rel, New: content}
+	if keeps(ctx) {
+		c.Made = Missing(root, rel)
 	}
 	dir, err := folder(root, filepath.Dir(rel), true)
 	if err != nil {
@@ -110,7 +128,7 @@ func Create(ctx context.Context, root *os.Root, rel string, content []byte, perm
 	if _, err := dir.Lstat(name); err == nil {
 		return failed("create", rel, fs.ErrExist)
 	}
-	temp, err := writeTemp(dir, content, perm, false)
+	temp, err := writeTemp(dir, content, perm, exact)
 	if err != nil {
 		return failed("write", rel, err)
 	}
@@ -118,10 +136,11 @@ func Create(ctx context.Context, root *os.Root, rel string, content []byte, perm
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	kept := keep(ctx, c)
 	if err := dir.Link(temp, name); err != nil {
-		return failed("create", rel, err)
+		return kept(failed("create", rel, err))
 	}
-	return syncFolder(dir)
+	return kept(syncFolder(dir))
 }
 
 func checkSize(rel string, size int64) error {
