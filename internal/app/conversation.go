@@ -53,6 +53,7 @@ func (t *conversation) Turn(ctx context.Context, turn *console.Turn) (res task.R
 	}
 	needs := t.needs(t.c, t.Checkout.Settings, one.options)
 	needs.Settings.Allow = slices.Concat(needs.Settings.Allow, turn.Allow)
+	needs.Undo = turn.Book
 	ctx, cancel := bounds.WithTimeout(ctx, needs.Settings)
 	defer cancel()
 	if one.w, err = t.wire("run", needs); err != nil {
@@ -79,7 +80,16 @@ func (t *conversation) Turn(ctx context.Context, turn *console.Turn) (res task.R
 	}
 	one.Transcript, one.Screen = turn.Over(transcript), turn.Screen
 	turn.Screen.Begin(one.Agent.Name, one.Model.String())
-	if res, err = one.ask(ctx); err != nil && res.Attempts > 0 && res.Success {
+	if turn.Book != nil {
+		if err := turn.Book.Begin(ctx, needs.Dir); err != nil {
+			t.Say("/undo will not take back this answer: %v", err)
+		}
+	}
+	res, err = one.ask(ctx)
+	if end := turn.Book.End(context.WithoutCancel(ctx), res); end != nil {
+		t.Say("/undo cannot take back this answer: %v", end)
+	}
+	if err != nil && res.Attempts > 0 && res.Success {
 		res.End(task.Failed, "answered, but "+err.Error())
 		err = nil
 	}

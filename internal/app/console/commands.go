@@ -13,6 +13,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/joblines"
 	"qq/internal/app/output"
+	"qq/internal/undo"
 	"qq/pkg/session"
 	"qq/pkg/spelling"
 	"qq/pkg/task"
@@ -36,6 +37,7 @@ func slashes() []slash {
 		{"approve", "[MODE]", "what happens to a call that can do harm: ask, auto or deny", (*console).approve},
 		{"session", "[ID | new]", "say which session this is, or go on with another one", (*console).chooseSession},
 		{"cost", "", "what the conversation has used", (*console).cost},
+		{"undo", "", "take back what file tools changed in the last answer", (*console).undo},
 		{"quit", "", "end; qq -c goes on with the conversation", (*console).quit},
 	}
 }
@@ -240,7 +242,7 @@ func (c *console) chooseSession(id string) error {
 	case c.turn != nil:
 		return errBusy()
 	case id == "new":
-		c.session, c.past = session.Choice{}, session.Transcript{}
+		c.session, c.past, c.book = session.Choice{}, session.Transcript{}, nil
 		c.say("the next task begins a session")
 		return nil
 	}
@@ -248,7 +250,7 @@ func (c *console) chooseSession(id string) error {
 	if err != nil {
 		return command.Advised(err, "`qq sessions` lists them")
 	}
-	c.session = session.Choice{ID: whole}
+	c.session, c.book = session.Choice{ID: whole}, nil
 	c.say("the next task goes on with session " + whole)
 	return nil
 }
@@ -264,6 +266,31 @@ func (c *console) cost(string) error {
 	}
 	c.say(output.Account(used))
 	return nil
+}
+
+func (c *console) undo(string) error {
+	if c.turn != nil {
+		return errBusy()
+	}
+	report, err := c.bookOf().Undo(c.ctx)
+	c.say(report.Lines()...)
+	if err == nil && len(report.Lines()) == 0 {
+		c.say("the last answer has changed no file")
+	}
+	return err
+}
+
+// bookOf returns what keeps the changes of the answers of the session.
+func (c *console) bookOf() *undo.Book {
+	if c.book == nil {
+		book, err := undo.For(c.Checkout.Settings.Home, cmp.Or(c.session.ID, task.NewID()))
+		if err != nil {
+			c.say("qq: /undo will not work: " + err.Error())
+			return nil
+		}
+		c.book = book
+	}
+	return c.book
 }
 
 func (c *console) quit(string) error {
@@ -309,6 +336,8 @@ func (c *console) begin(t task.Task, typed *Typed) error {
 	turn.Task.Agent = c.agent()
 	if typed != nil { // what a person types needs no question, unless it would need one each time
 		turn.Allow = append(slices.Clone(c.allowed), shellTool)
+	} else {
+		turn.Book = c.bookOf()
 	}
 	if c.session.ID == "" {
 		turn.Past = c.past.Messages()

@@ -32,6 +32,7 @@ import (
 	"qq/internal/terminal/editor"
 	"qq/internal/terminal/keys"
 	"qq/internal/terminal/markdown"
+	"qq/internal/undo"
 	"qq/pkg/session"
 	"qq/pkg/task"
 )
@@ -74,6 +75,7 @@ type console struct {
 	past    session.Transcript // of a conversation without a transcript
 	allowed []string           // tools, for the session
 	used    task.Usage
+	book    *undo.Book
 	ran     []string // commands of a person, and what they printed, for the next task
 
 	turn     *Turn // nil between two turns

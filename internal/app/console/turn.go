@@ -11,6 +11,7 @@ import (
 	"qq/internal/approval"
 	"qq/internal/control"
 	"qq/internal/control/board"
+	"qq/internal/undo"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/session"
@@ -48,6 +49,7 @@ type Turn struct {
 	Allow   []string       // tools that a person has allowed for the session
 	Typed   *Typed         // a command that a person has typed; nil if the agent answers
 	Screen  Screen
+	Book    *undo.Book // keeps what file tools change
 
 	started time.Time
 	mu      sync.Mutex
