@@ -19,6 +19,9 @@ import (
 	"qq/pkg/task"
 )
 
+// maxTree is how many jobs /tree shows.
+const maxTree = 200
+
 // slash is a command that the console knows by itself.
 type slash struct {
 	name, arguments, about string
@@ -74,6 +77,11 @@ func (c *console) run(line string) error {
 			return c.ask(t.Task(argument))
 		}
 	}
+	for _, t := range c.untrusted {
+		if t.Name == word {
+			return command.Usagef("`qq trust` shows it and asks", "%s is not trusted", t.File)
+		}
+	}
 	hint := "/help lists the commands; a text that begins with a slash can begin with a space"
 	if near := spelling.Nearest("/"+word, c.commandNames()); near != "" {
 		hint = spelling.DidYouMean(near) + hint
@@ -102,8 +110,8 @@ func (c *console) help(string) error {
 		[2]string{"Ctrl-R", "search what was typed before"},
 		[2]string{"Ctrl-C", "end the answer; twice, end qq"})
 	c.table(rows)
-	if c.untrusted > 0 {
-		c.say(fmt.Sprintf("%d commands of this folder are not offered: `qq trust` shows them and asks", c.untrusted))
+	if n := len(c.untrusted); n > 0 {
+		c.say(fmt.Sprintf("%d commands of this folder are not offered: `qq trust` shows them and asks", n))
 	}
 	return nil
 }
@@ -198,7 +206,8 @@ func (c *console) tree(string) error {
 	}
 	snap := c.turn.snapshot()
 	wide, _ := c.paper.size()
-	for _, l := range joblines.Of(snap.Jobs, snap.Ended, joblines.View{Now: time.Now(), Width: wide - 12, Most: 200}).Lines {
+	view := joblines.View{Now: time.Now(), Width: wide - 12, Most: maxTree}
+	for _, l := range joblines.Of(snap.Jobs, snap.Ended, view).Lines {
 		c.say(task.ShortID(l.ID) + "  " + l.Text)
 	}
 	return nil
@@ -214,7 +223,8 @@ func (c *console) cancel(id string) error {
 	}
 	found := c.turn.find(id)
 	if len(found) != 1 {
-		return command.Usagef("/tree shows the ids", "%d agents at work have the id %s", len(found), command.Printable(id))
+		return command.Usagef("/tree shows the ids", "%d agents at work have the id %s", len(found),
+			command.Printable(id))
 	}
 	r := c.turn.live()
 	if r == nil {
@@ -312,12 +322,9 @@ func (c *console) bang(line string) error {
 
 // ask gives a text to the agent.
 func (c *console) ask(text string) error {
-	t, err := attach(task.Task{Text: text})
+	t, err := attach(task.Task{Text: text, Context: strings.Join(c.ran, "\n\n")})
 	if err != nil {
 		return err
-	}
-	if len(c.ran) > 0 {
-		t.Context = strings.Join(slices.DeleteFunc(append(c.ran, t.Context), func(s string) bool { return s == "" }), "\n\n")
 	}
 	if err := c.begin(t, nil); err != nil {
 		return err

@@ -69,7 +69,7 @@ type console struct {
 	editor    *editor.Editor
 	memory    memory
 	templates []template.Command
-	untrusted int // templates that need trust
+	untrusted []template.Command // of the checkout
 
 	session session.Choice
 	past    session.Transcript // of a conversation without a transcript
@@ -172,7 +172,7 @@ func (c *console) greet() {
 		return
 	}
 	wide, _ := c.paper.size()
-	line := fmt.Sprintf("qq %s · %s in %s · /help lists the commands", c.Version, c.agent(), c.Checkout.Dir)
+	line := fmt.Sprintf("qq %s · %s · /help lists the commands · %s", c.Version, c.agent(), c.Checkout.Dir)
 	c.paper.add(c.paper.dim(columns.Cut(command.Printable(line), wide-1)) + "\n")
 }
 

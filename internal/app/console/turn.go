@@ -20,8 +20,8 @@ import (
 
 // Process runs the turns of a conversation.
 type Process interface {
-	// Turn runs the agent on the task of t, or the command of a person, and sets the session of t. It ends soon after ctx
-	// ends. An error says that nothing began.
+	// Turn runs the agent on the task of t, or the command of a person, and sets the session of t. It ends soon after
+	// ctx ends. An error says that nothing began.
 	Turn(ctx context.Context, t *Turn) (task.Result, error)
 	// Kill kills all that the turn has started.
 	Kill()

@@ -75,13 +75,13 @@ func OfUser(configHome string) []Command {
 	return all
 }
 
-// Usable returns the commands that count in the checkout dir. left is how many of the checkout need trust.
-func Usable(dir, configHome string, decided *trust.Folder) (usable []Command, left int) {
+// Usable returns the commands that count in the checkout dir. left are those of the checkout that need trust.
+func Usable(dir, configHome string, decided *trust.Folder) (usable, left []Command) {
 	for _, c := range Of(dir) {
 		if decided.State(c.File, c.Sum) == trust.Trusted {
 			usable = append(usable, c)
 		} else {
-			left++
+			left = append(left, c)
 		}
 	}
 	for _, c := range OfUser(configHome) {
@@ -118,9 +118,8 @@ func add(all []Command, root *os.Root, folder string) []Command {
 
 // valid reports whether name can be typed behind a slash.
 func valid(name string) bool {
-	return name != "" && len(name) <= maxName && !strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
-	})
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+	return name != "" && len(name) <= maxName && strings.Trim(name, letters) == ""
 }
 
 func read(root *os.Root, file string) (c Command, ok bool) {
