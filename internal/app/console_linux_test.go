@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -39,8 +40,6 @@ func consoleWorld(t *testing.T) (*world, *standin.Server) {
 				return called("write_file", map[string]any{"path": "a.txt", "content": "b\n"})
 			case last.Role == "tool":
 				return "The tool said: " + last.Content
-			case strings.HasPrefix(said, "[message from the user]"):
-				return "I was told " + strings.Fields(said)[4]
 			}
 			return fmt.Sprintf("**Heard** %d bytes of %d messages: %.60s", len(said), len(p.Messages), said)
 		}))
@@ -155,9 +154,10 @@ func TestConsoleCtrlC(t *testing.T) {
 	s.until("working")
 	stopped()
 	s.say("[[stall]]") // within it
-	s.until("one two")
+	s.until("one")
 	stopped()
-	s.say("write it") // a question is open
+	s.say("/session new") // the model looks at the whole conversation
+	s.say("write it")     // a question is open
 	s.until("[n]o: ")
 	stopped()
 	s.say("!sleep 100") // a command runs
@@ -206,7 +206,7 @@ func TestConsoleRestores(t *testing.T) {
 		case "idle":
 		case "[[stall]]":
 			s.say(name)
-			s.until("one two")
+			s.until("one")
 		case "write it":
 			s.say(name)
 			s.until("[n]o: ")
@@ -229,7 +229,7 @@ func TestConsoleRestores(t *testing.T) {
 
 // TestConsoleMessage: what is typed while an answer is written goes to the agent, when Enter is pressed.
 func TestConsoleMessage(t *testing.T) {
-	w, _ := consoleWorld(t)
+	w, server := consoleWorld(t)
 	s := w.console()
 	s.say("[[slow]]")
 	s.until("many slow")
@@ -237,8 +237,9 @@ func TestConsoleMessage(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	s.say(" please")
 	s.until("» blue please")
-	s.until("I was told blue")
 	s.until(" tokens)")
+	chats := server.Requests("/api/chat")
+	assert.Equal(t, "[message from the user]\nblue please", chats[len(chats)-1].Prompt().Last("user"))
 	assert.Zero(t, s.leave().code)
 }
 
@@ -272,7 +273,7 @@ func TestConsoleCommand(t *testing.T) {
 	w.file("seen.txt", "content of the file")
 	s := w.console()
 	s.say("!cat seen.txt; touch ../outside; touch made; exit 3")
-	s.until("content of the file\n")
+	s.until("content of the file")
 	s.until("exit code 3")
 	s.say("what was that?")
 	s.until("**Heard**")
@@ -367,7 +368,9 @@ func TestConsoleApprovals(t *testing.T) {
 	s.say("/tools")
 	s.until("explorer may use: ")
 	s.say("/model stand-out")
-	s.until("the next task is for stand-out")
+	s.until(`is "stand-out": it is no model`)
+	s.say("/model ollama:other")
+	s.until("the next task is for ollama:other")
 	s.say("/cost")
 	s.until("tokens: ")
 	s.say("/hepl")
@@ -381,14 +384,13 @@ func TestConsoleTmux(t *testing.T) {
 	w, _ := consoleWorld(t)
 	tmux := func(args ...string) string {
 		t.Helper()
-		cmd := w.command()
-		cmd.Path, cmd.Args = "/usr/bin/tmux", append([]string{"tmux", "-L", fmt.Sprint("qq", os.Getpid()), "-f", os.DevNull},
-			args...)
+		cmd := exec.Command("tmux", append([]string{"-L", fmt.Sprint("qq", os.Getpid()), "-f", os.DevNull}, args...)...)
+		cmd.Dir, cmd.Env = w.dir, w.env
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%v: %s", args, out)
 		return string(out)
 	}
-	if _, err := os.Stat("/usr/bin/tmux"); err != nil {
+	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("tmux is not installed")
 	}
 	self, err := os.Executable()

@@ -10,7 +10,7 @@
 // terminal elsewhere.
 //
 // The mode is put back by Stop and Close, before the process stops (Control-Z, SIGTSTP), and at once when SIGINT,
-// SIGTERM, SIGHUP or SIGQUIT comes: then the program is expected to end. A panic in a goroutine that has deferred
+// SIGTERM or SIGHUP comes: then the program is expected to end. A panic in a goroutine that has deferred
 // Close puts it back as well. Not promised: SIGKILL, and a panic in another goroutine. Both end the process by a
 // signal; shells then put their own mode back.
 //
@@ -132,8 +132,8 @@ func (t *Terminal) foreground() bool {
 	return err != nil || group == unix.Getpgrp()
 }
 
-// ending are the signals that end a program.
-var ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+// ending are the signals that end a program. SIGQUIT is not one of them: whoever wants it to print goroutines gets that.
+var ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 
 // Start changes the mode of the terminal and begins to read keys. Before it, the program must handle the signals that
 // end it: from now on they do not end it by themselves.

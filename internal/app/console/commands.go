@@ -3,11 +3,13 @@ package console
 import (
 	"cmp"
 	"context"
-	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/columns"
 	"qq/internal/app/command"
@@ -164,18 +166,18 @@ func (c *console) agents(name string) error {
 }
 
 // set changes a flag for what comes next.
-func (c *console) set(flag, value, done string) error {
-	before := c.flags.String(flag)
-	if err := c.flags.Set(flag, value); err != nil {
+func (c *console) set(name, value, done string) error {
+	over := flag.NewFlagSet(name, flag.ContinueOnError)
+	over.String(name, "", "")
+	if err := over.Set(name, value); err != nil {
 		return command.Usage(err)
 	}
-	if _, err := c.Open(c.flags); err != nil {
-		_ = c.flags.Set(flag, before)
-		if _, again := c.Open(c.flags); again != nil {
-			return errors.Join(err, again)
-		}
-		return err
+	next := cli.NewContext(c.flags.App, over, c.flags)
+	if _, err := c.Open(next); err != nil {
+		_, again := c.Open(c.flags)
+		return cmp.Or(again, err)
 	}
+	c.flags = next
 	c.say(done)
 	return nil
 }
