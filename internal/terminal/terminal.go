@@ -132,7 +132,7 @@ func (t *Terminal) foreground() bool {
 	return err != nil || group == unix.Getpgrp()
 }
 
-// ending are the signals that end a program. SIGQUIT is not one of them: whoever wants it to print goroutines gets that.
+// ending are the signals that end a program. SIGQUIT is not one of them: it may be wanted to print goroutines.
 var ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 
 // Start changes the mode of the terminal and begins to read keys. Before it, the program must handle the signals that

@@ -130,20 +130,14 @@ func (o *Output) Terminal() bool { return o.terminal }
 
 // Width returns the number of columns of the terminal, or 0 if o is not a terminal.
 func (o *Output) Width() int {
-	width, _, err := term.GetSize(int(o.file.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
+	width, _, _ := term.GetSize(int(o.file.Fd()))
+	return max(width, 0)
 }
 
 // Height returns the number of rows of the terminal, or 0 if o is not a terminal.
 func (o *Output) Height() int {
-	_, height, err := term.GetSize(int(o.file.Fd()))
-	if err != nil {
-		return 0
-	}
-	return height
+	_, height, _ := term.GetSize(int(o.file.Fd()))
+	return max(height, 0)
 }
 
 // foreground reports whether this process is in the foreground of the terminal o. If o does not tell, because it is no

@@ -107,8 +107,8 @@ func (s *Signals) Listen() {
 // Ends returns a channel that is closed by the first signal.
 func (s *Signals) Ends() <-chan struct{} { return s.stopCh }
 
-// Divert sends each SIGINT to ch, where a person does not mean the whole program; nil ends that. It is dropped if nobody
-// takes it.
+// Divert sends each SIGINT to ch, where a person does not mean the whole program; nil ends that. It is dropped if
+// nobody takes it.
 func (s *Signals) Divert(ch chan<- os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
