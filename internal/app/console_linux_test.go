@@ -371,6 +371,7 @@ func TestConsoleApprovals(t *testing.T) {
 	s.say("write it again")
 	require.Eventually(t, func() bool { return strings.Count(s.shown(), "The tool said: created a.txt") == 2 },
 		10*time.Second, 5*time.Millisecond)
+	s.answered(2)
 	assert.Equal(t, 1, strings.Count(s.shown(), "asks: write_file"))
 	s.say("/approve deny")
 	s.until("from the next task on: deny")
@@ -388,7 +389,8 @@ func TestConsoleApprovals(t *testing.T) {
 	s.until("tokens: ")
 	s.say("/hepl")
 	s.until("did you mean /help?")
-	assert.Zero(t, s.leave().code)
+	e := s.leave()
+	assert.Zero(t, e.code, e.out)
 }
 
 // TestConsoleTmux: in tmux, by script: a resize while an answer is written leaves all of it on the screen, once, and

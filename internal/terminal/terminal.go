@@ -243,11 +243,10 @@ func (t *Terminal) mark(text string) {
 	}
 }
 
-// Suspend stops this process and its group, as Control-Z does. It does nothing if no shell could make it go on.
-func (t *Terminal) Suspend() {
-	if !alone() {
-		_ = unix.Kill(0, unix.SIGTSTP)
-	}
+// Suspend stops this process and its group, as Control-Z does. [Resumed] follows. It does nothing and returns false if no
+// shell could make it go on.
+func (t *Terminal) Suspend() bool {
+	return !alone() && !signal.Ignored(syscall.SIGTSTP) && unix.Kill(0, unix.SIGTSTP) == nil
 }
 
 // alone reports whether the group of this process is the first one of its session: nobody would make it go on.

@@ -165,8 +165,11 @@ func (c *console) agents(name string) error {
 	return nil
 }
 
-// set changes a flag for what comes next.
+// set changes a flag for what comes next. The run of an answer reads the settings.
 func (c *console) set(name, value, done string) error {
+	if c.turn != nil {
+		return errBusy()
+	}
 	over := flag.NewFlagSet(name, flag.ContinueOnError)
 	over.String(name, "", "")
 	if err := over.Set(name, value); err != nil {

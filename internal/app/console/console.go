@@ -270,6 +270,7 @@ func (c *console) handle(e terminal.Event) bool {
 	case terminal.Closed:
 		return false
 	case terminal.Resumed:
+		c.paper.rest(false)
 		c.paper.forget()
 	case terminal.Key:
 		c.press(e.Key)
@@ -299,7 +300,7 @@ func (c *console) press(k keys.Key) {
 		}
 	case editor.Suspend:
 		c.paper.erase()
-		c.terminal.Suspend()
+		c.paper.rest(c.terminal.Suspend())
 	case editor.Clear:
 		c.paper.clear()
 	}

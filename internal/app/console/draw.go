@@ -103,7 +103,8 @@ type paper struct {
 	plain    bool // no colour
 
 	mu     sync.Mutex
-	lent   int // how many have the terminal for a question
+	lent   int  // how many have the terminal for a question
+	rests  bool // the process is to stop
 	region region.Region
 	text   strings.Builder // that is to be written
 	err    error           // of a write: the terminal is gone
@@ -120,7 +121,7 @@ func (p *paper) add(text string) {
 func (p *paper) show(v region.View) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lent > 0 {
+	if p.lent > 0 || p.rests {
 		return
 	}
 	wide, high := p.size()
@@ -140,6 +141,13 @@ func (p *paper) eraseNow() {
 	wide, _ := p.size()
 	p.write(p.region.Erase(wide) + p.text.String())
 	p.text.Reset()
+}
+
+// rest says whether nothing is drawn, because a shell has the terminal.
+func (p *paper) rest(rests bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rests = rests
 }
 
 // forget forgets what is on the screen.
