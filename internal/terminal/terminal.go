@@ -243,8 +243,8 @@ func (t *Terminal) mark(text string) {
 	}
 }
 
-// Suspend stops this process and its group, as Control-Z does. [Resumed] follows. It does nothing and returns false if no
-// shell could make it go on.
+// Suspend stops this process and its group, as Control-Z does. [Resumed] follows. It does nothing and returns false if
+// no shell could make it go on.
 func (t *Terminal) Suspend() bool {
 	return !alone() && !signal.Ignored(syscall.SIGTSTP) && unix.Kill(0, unix.SIGTSTP) == nil
 }
