@@ -1,10 +1,11 @@
 # make help lists the targets.
 SHELL := /bin/bash
 GO    ?= go
-TAGS  := urfave_cli_no_docs
+TAGS  := urfave_cli_no_docs,nethttpomithttp2
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # A child is this binary: what costs at the start of it is paid once per task.
-# So no cgo, no symbols, and not the documentation writer of the flag library.
+# So no cgo, no symbols, not the documentation writer of the flag library, and no HTTP/2: a process has one
+# connection to its model server, and a server of models speaks HTTP/1.1 as well.
 # cmd/qq/entry_linux.go says what the entry point is for.
 ENTRY := $(if $(filter linux/amd64 linux/arm64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)),-E main.entry)
 BUILD := CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "-s -w $(ENTRY) -X qq/internal/app.version=$(VERSION)"
@@ -12,7 +13,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks seeds ollama parallel install clean
+.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks page seeds ollama parallel install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -68,6 +69,10 @@ faults-quick: build ## the same with small counts
 
 attacks: build ## a stranger's attacks on the real binary, as root, as a user and without namespaces, one row each
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./attacks
+
+page: build ## the pages of qq serve in Chromium (installed once per machine), driven as a person would
+	export QQ_CHROMIUM=$$(test/chromium/tools.sh) QQ_CHROMIUM_REQUIRED=1 && \
+	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./page
 
 SEEDS ?= 200
 seeds: ## the random proofs of plans, trees and copies with SEEDS seeds each, with real processes: some hours

@@ -22,7 +22,7 @@ func (b inTurn) Chat(ctx context.Context, q llm.Request, yield func(llm.Chunk)) 
 	for {
 		resp, err := b.run.through(b.run.model(), b.retries).Chat(ctx, q, yield)
 		used = used.Add(resp.Usage)
-		b.run.deeds.did.Asked(resp.First, resp.Took)
+		b.run.deeds.did.Asked(resp.First, resp.Took, resp.Waited)
 		if resp.Usage = used; !b.run.goesOn(ctx, err) {
 			return resp, err
 		}

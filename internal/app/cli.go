@@ -17,6 +17,7 @@ import (
 	"qq/internal/app/planning"
 	"qq/internal/app/replay"
 	"qq/internal/app/runs"
+	"qq/internal/app/serve"
 	"qq/internal/app/top"
 	"qq/internal/config"
 	"qq/internal/models"
@@ -40,7 +41,7 @@ func (r *root) cli() *cli.App {
 		Commands: append([]*cli.Command{batch.Command(r.Invocation, r), planning.Command(r.Invocation, r),
 			definitions.Command(r.Invocation), checkout.Command(r.Invocation), permissions.Command(r.Invocation),
 			top.Runs(runs.Command(r.Invocation, replay.Command(r.Invocation, r)), r.Invocation),
-			top.Command(r.Invocation)},
+			top.Command(r.Invocation), serve.Command(r.Invocation)},
 			append(modelcmd.Commands(r.Invocation, r.signals),
 				admin.Commands(r.Invocation, modelcmd.Examiner{Invocation: r.Invocation},
 					apart.Examiner{Env: r.Env})...)...),

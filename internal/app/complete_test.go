@@ -64,8 +64,8 @@ func TestCompletedWords(t *testing.T) {
 		line, kind string
 		want       []string
 	}{
-		{"", "words", []string{"batch", "plan", "agents", "trust", "permissions", "runs", "top", "models", "setup",
-			"sessions", "doctor", "config",
+		{"", "words", []string{"batch", "plan", "agents", "trust", "permissions", "runs", "top", "serve", "models",
+			"setup", "sessions", "doctor", "config",
 			"completion", "man", "version", "help"}},
 		{"ru", "words", []string{"runs"}}, {"help ru", "words", []string{"runs"}},
 		{"help runs sh", "words", []string{"show"}}, {"runs sh", "words", []string{"show"}},
@@ -150,6 +150,7 @@ func TestCompletedWords(t *testing.T) {
 
 // TestCompletedValues: each value that is offered is accepted, and each flag with a value says what it takes.
 func TestCompletedValues(t *testing.T) {
+	long(t)
 	w := newWorld(t)
 	w.file("tasks.txt", "Outline a.md\n")
 	w.dead()

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/admin"
-	"qq/internal/app/output"
+	"qq/internal/app/figures"
 	"qq/internal/record/ledger"
 	"qq/internal/standin"
 	"qq/pkg/task"
@@ -421,7 +421,7 @@ func TestTokensOfATree(t *testing.T) {
 	}
 	assert.Greater(t, all.InputTokens, own.Usage.InputTokens)
 	assert.Equal(t, all, rows[0].TotalUsage)
-	assert.Contains(t, w.run("runs").out, "  "+output.Tokens(all)+"  ")
+	assert.Contains(t, w.run("runs").out, "  "+figures.Tokens(all)+"  ")
 	assert.Contains(t, w.run("runs", "show", rows[0].ID).out, fmt.Sprintf(
 		"\ntokens     %d in, %d out (its own: %d in, %d out)\n", all.InputTokens, all.OutputTokens,
 		own.Usage.InputTokens, own.Usage.OutputTokens))

@@ -2,9 +2,12 @@ package app
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -35,4 +38,26 @@ func TestAnswerIsFormatted(t *testing.T) {
 	piped.Stdout = &out
 	w.onTerminalOf(80, piped).wait()
 	assert.Equal(t, text+"\n", out.String())
+}
+
+// TestAnswerIsResized: while an answer comes, the terminal gets narrow: the lines after that fit.
+func TestAnswerIsResized(t *testing.T) {
+	words := strings.Repeat("word ", 29) + "end"
+	w, _ := newServedWorld(t, standin.Scripts(standin.Script{Start: "[[format]]", Text: words + "\n\n" + words,
+		Fault: &standin.Fault{Between: 20 * time.Millisecond}}))
+	w.set("TERM=xterm")
+	s := w.onTerminal("-q", "[[format]]")
+	s.until("word word")
+	require.NoError(t, pty.Setsize(s.keys.(*os.File), &pty.Winsize{Rows: 24, Cols: 40}))
+	got := s.wait()
+	first, second, ok := strings.Cut(got.out, "end\n\n")
+	require.True(t, ok, "%q", got.out)
+	widest := func(text string) (wide int) {
+		for line := range strings.Lines(text) {
+			wide = max(wide, len(strings.TrimSuffix(line, "\n")))
+		}
+		return wide
+	}
+	assert.Equal(t, 79, widest(first), "%q", first)
+	assert.Equal(t, 39, widest(second), "%q", second)
 }

@@ -1,38 +1,18 @@
 package app
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
-
-	"qq/internal/app/command"
 	"qq/internal/approval"
-	"qq/internal/config"
-	"qq/internal/tools/tree"
+	"qq/internal/approval/dialog"
 )
-
-// checkWritable returns an error if a writable folder does not exist: the sandbox can
-// only allow writes to existing folders. A socket is for commands to connect to.
-func checkWritable(cfg config.Config) error {
-	for _, dir := range cfg.Writable {
-		if tree.Obeyed(filepath.Base(dir)) {
-			continue // it may be made, or be a file
-		}
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() && info.Mode().Type() != fs.ModeSocket {
-			return command.Usagef("make it, or leave it out",
-				"QQ_WRITABLE (%s) names %q, which is no folder and no socket", cfg.Source("QQ_WRITABLE"), dir)
-		}
-	}
-	return nil
-}
 
 // prompter opens the terminal to ask a person about risky calls. It returns nil if there is
 // no terminal: risky calls are then refused, with the reason.
 func (r *root) prompter() approval.Prompter {
-	terminal, err := approval.OpenTerminal(r.Err.Terminal(), r.Coloured(r.Err), r.Screen)
+	terminal, err := dialog.OpenTerminal(r.Err.Terminal(), r.Coloured(r.Err), r.Screen)
 	if err != nil {
 		return nil
 	}
+	terminal.Dumb = r.Env.Get("TERM") == "dumb"
 	r.terminal = terminal
 	return terminal
 }

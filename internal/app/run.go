@@ -18,7 +18,6 @@ import (
 	"qq/internal/app/options"
 	"qq/internal/app/output"
 	"qq/internal/app/prompt"
-	"qq/internal/app/steering"
 	"qq/internal/app/strict"
 	"qq/internal/models"
 	"qq/pkg/session"
@@ -170,7 +169,7 @@ func (one *oneRun) wait() {
 	}
 	one.waiting = output.StartWaiting(r.Err, one.w, r.signals.Ends())
 	one.w.stream.Glance(one.waiting)
-	steering.NewFace(r.Invocation, one.w.socket.Local(), r.signals.Ends(), one.waiting)
+	r.Show(one.waiting)
 }
 
 // printPlan prints the task and how a long text would be cut.

@@ -8,8 +8,10 @@ import (
 
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
+	"qq/internal/app/narrator"
 	"qq/internal/app/output"
 	"qq/internal/app/permissions"
+	"qq/internal/app/steering"
 	"qq/internal/approval"
 	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
@@ -36,7 +38,7 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 			"the kernel has no sandbox (Landlock) that keeps commands to the targets of their task")
 	}
 	policy, err := permissions.Policy(r.Invocation, set)
-	if err := cmp.Or(err, checkWritable(set)); err != nil {
+	if err := cmp.Or(err, permissions.CheckWritable(set)); err != nil {
 		return nil, err
 	}
 	search, err := web.NewSearch(set.Search, r.Env.Get)
@@ -94,7 +96,7 @@ func (r *root) sinks(n batch.Needs) []event.Sink {
 		}))
 	}
 	if n.Verbose {
-		narrator := output.NewNarrator(r.Err.Raw(), r.Coloured(r.Err))
+		narrator := narrator.New(r.Err.Raw(), r.Coloured(r.Err))
 		sinks = append(sinks, event.SinkFunc(narrator.Event))
 	}
 	return sinks
@@ -103,6 +105,11 @@ func (r *root) sinks(n batch.Needs) []event.Sink {
 // Wire implements batch.Process.
 func (r *root) Wire(n batch.Needs) (batch.Runner, error) {
 	return r.wire("batch", n)
+}
+
+// Show implements batch.Process.
+func (r *root) Show(s output.Shown) {
+	steering.NewFace(r.Invocation, r.wiring.socket.Local(), r.signals.Ends(), s)
 }
 
 // Stop implements batch.Process.

@@ -72,7 +72,7 @@ func buildQQ(t *testing.T) string {
 		"build",
 		"-trimpath",
 		"-tags",
-		"urfave_cli_no_docs",
+		"urfave_cli_no_docs,nethttpomithttp2",
 		"-ldflags",
 		"-s -w",
 		"-o",

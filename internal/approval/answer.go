@@ -36,6 +36,14 @@ func (e *OverError) Error() string {
 // given reports whether a is an answer of a person.
 func (a Answer) given() bool { return a == Once || a == Session || a == Folder || a == No }
 
+// said returns the outcome of an answer that a person gave.
+func said(a Answer, by string) outcome {
+	if a == No {
+		return outcome{answer: No, reason: "the user said no", by: by}
+	}
+	return outcome{answer: a, shown: true, by: by}
+}
+
 // Open returns the questions that wait for a person, the oldest first.
 func (q *Queue) Open() []tool.Question {
 	q.mu.Lock()
@@ -62,11 +70,8 @@ func (q *Queue) Answer(id string, a Answer, by string) error {
 	if a == Session && question.Intent.Special || a == Folder && question.Lasting == "" {
 		a = Once // nothing more general was offered
 	}
-	out := outcome{answer: a, shown: true, by: by}
-	switch a {
-	case No:
-		out = outcome{answer: No, reason: "the user said no", by: by}
-	case Folder:
+	out := said(a, by)
+	if a == Folder {
 		// The call is allowed even if the rule cannot be kept.
 		if r, ok := rules.Exactly(question.Intent); ok && q.cfg.Lasting.Add(place(question), r) {
 			out.rule = question.Lasting
@@ -95,11 +100,61 @@ func (q *Queue) claim(id string, a Answer, by string) (*waiter, error) {
 			return w, nil
 		}
 	}
-	if i := slices.IndexFunc(q.over, func(o OverError) bool { return o.QuestionID == id }); i >= 0 {
-		over := q.over[i]
-		return nil, &over
+	if over := q.ended(id); over != nil {
+		return nil, over
 	}
 	return nil, ErrUnknownQuestion
+}
+
+// ended returns how a question ended, or nil. The caller holds q.mu.
+func (q *Queue) ended(id string) *OverError {
+	i := slices.IndexFunc(q.over, func(o OverError) bool { return o.QuestionID == id })
+	if i < 0 {
+		return nil
+	}
+	over := q.over[i]
+	return &over
+}
+
+// Over implements [Desk].
+func (q *Queue) Over(id string) *OverError {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ended(id)
+}
+
+// Waiting implements [Desk].
+func (q *Queue) Waiting() (questions []tool.Question) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range q.open {
+		if !w.off {
+			questions = append(questions, w.question)
+		}
+	}
+	return questions
+}
+
+// Changed implements [Desk].
+func (q *Queue) Changed() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.changed
+}
+
+// PutOff implements [Desk]. The time for an answer begins.
+func (q *Queue) PutOff(id string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range q.open {
+		if w.question.ID == id && q.faces > 0 {
+			w.off = true
+			q.time(w)
+			q.tell()
+			return true
+		}
+	}
+	return false
 }
 
 // Attend counts a face that can answer questions, until it calls leave. While there is one, questions wait for it
@@ -117,6 +172,7 @@ func (q *Queue) Attend() (leave func()) {
 		for _, w := range q.open {
 			w.off = false // the prompter is asked again
 		}
+		q.tell()
 		q.decide("")
 	})
 }

@@ -158,8 +158,8 @@ func TestAttend(t *testing.T) {
 // In the background of its shell, and when the terminal is lost, qq leaves a question to the faces.
 func TestAttendInstead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHearing(QueueConfig{}, saying{after: time.Second, err: errBackground},
-			saying{after: time.Second, err: errBackground}, saying{after: time.Second, err: errors.New("hung up")})
+		h := newHearing(QueueConfig{}, saying{after: time.Second, err: ErrBackground},
+			saying{after: time.Second, err: ErrBackground}, saying{after: time.Second, err: errors.New("hung up")})
 		leave := h.Attend()
 		h.ask(t.Context(), "edit", "background")
 		time.Sleep(2 * time.Second)

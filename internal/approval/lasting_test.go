@@ -261,23 +261,3 @@ func TestQueueFolder(t *testing.T) {
 	assert.False(t, q.Ask(t.Context(), tool.Question{Dir: "src", Intent: edits("a")}).Allowed)
 	assert.False(t, q.Ask(t.Context(), tool.Question{Dir: "src", Folder: root + "/other", Intent: edits("a")}).Allowed)
 }
-
-func TestAnswerForTheFolder(t *testing.T) {
-	q := question()
-	q.Lasting = "run_pty_cmd(go test ./...)"
-	for _, line := range []string{"f", "Folder"} {
-		d := newScreen(t, false, nil)
-		c := d.asks(t.Context(), q)
-		d.expect("[o]nce, for this [s]ession (every run_pty_cmd, any command, any agent),\r\n" +
-			"always in this [f]older (run_pty_cmd(go test ./...)), [n]o: ")
-		d.typed(line + "\n")
-		assert.Equal(t, reply{Folder, nil}, <-c, line)
-	}
-	d := newScreen(t, false, nil)
-	c := d.asks(t.Context(), question())
-	d.expect(choice)
-	d.typed("f\n")
-	d.expect(choice)
-	d.typed("n\n")
-	assert.Equal(t, reply{No, nil}, <-c)
-}

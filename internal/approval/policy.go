@@ -4,7 +4,7 @@
 // the tree and is judged twice: by the [Gate], in the process that executes the
 // call, and by the [Queue] at the root, where a person can be asked. A
 // [tool.Question] is a call that waits for a person. A [Prompter] asks that person:
-// [Terminal] does so on the controlling terminal.
+// package qq/internal/approval/dialog does so on the controlling terminal.
 //
 //	model → Gate.Admit ─ allowed ────────────────────────────▶ Tool.Run
 //	           │ asked                                           ▲

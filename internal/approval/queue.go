@@ -30,8 +30,8 @@ const (
 
 // Decisions in events about questions that no person answered.
 const (
-	unanswered Answer = "unanswered"
-	cancelled  Answer = "cancelled"
+	Unanswered Answer = "unanswered"
+	Cancelled  Answer = "cancelled"
 )
 
 // Where an answer came from, in events.
@@ -42,11 +42,33 @@ const (
 
 // Prompter asks a person about calls.
 type Prompter interface {
-	// Ask shows q and waits for the answer. It is called for one question at a time and returns
-	// ctx.Err() soon after ctx has ended, and errBackground if nobody can be asked about this call
-	// but about a later one. After any other error it is not called again. The cause of ctx is an
-	// [*OverError] if q was answered elsewhere.
-	Ask(ctx context.Context, q tool.Question) (Answer, error)
+	// Ask shows q and waits until that is answered, which it tells the desk. It is called for one question at a
+	// time, but may show the others of the desk beside it, and tell it answers to them.
+	//
+	// It returns ctx.Err() soon after ctx has ended: the cause is an [*OverError] if q was answered elsewhere. It
+	// returns [ErrPutOff] if q was put off, and [ErrBackground] if nobody can be asked about this call but about a
+	// later one. After any other error it is not called again. Without an error and an answer, the answer is No.
+	Ask(ctx context.Context, q tool.Question, desk Desk) error
+}
+
+// ErrBackground says that nobody can be asked now. A shell can bring the process back to the terminal.
+var ErrBackground = errors.New("the terminal belongs to another job")
+
+// ErrPutOff says that a person leaves a question to the faces.
+var ErrPutOff = errors.New("the question is put off")
+
+// Desk is what a Prompter knows of the open questions.
+type Desk interface {
+	// Waiting returns the open questions that are not put off, the oldest first.
+	Waiting() []tool.Question
+	// Changed returns a channel that is closed when Waiting may return something else.
+	Changed() <-chan struct{}
+	// Answer answers an open question: see [Queue.Answer].
+	Answer(id string, a Answer, by string) error
+	// PutOff leaves an open question to the faces. It reports false if there are none.
+	PutOff(id string) bool
+	// Over returns how a question ended. It is nil if the question is open, or ended long ago.
+	Over(id string) *OverError
 }
 
 // Lasting keeps the rules that a person made for folders, which are given by their real paths.
@@ -85,6 +107,7 @@ type Queue struct {
 	open    []*waiter       // in the order of arrival
 	turn    *waiter         // the prompter is for it; nil means for none
 	over    []OverError     // the last that ended
+	changed chan struct{}   // closed when the open questions change
 }
 
 // waiter is one call of Ask that waits for an answer.
@@ -94,7 +117,7 @@ type waiter struct {
 	end      context.CancelCauseFunc
 	timer    *time.Timer   // ends it; nil until it is shown
 	turn     chan struct{} // gets a value when the prompter is to show it
-	off      bool          // the prompter cannot ask about it: it waits for a face
+	off      bool          // it waits for a face: a person put it off, or the prompter cannot ask
 	done     chan struct{} // closed when it has an outcome
 	out      outcome
 }
@@ -116,7 +139,7 @@ func (o outcome) decision() tool.Decision {
 
 // NewQueue returns an empty Queue.
 func NewQueue(cfg QueueConfig) *Queue {
-	return &Queue{cfg: cfg, gone: cfg.Prompter == nil, allowed: map[string]bool{}}
+	return &Queue{cfg: cfg, gone: cfg.Prompter == nil, allowed: map[string]bool{}, changed: make(chan struct{})}
 }
 
 // Needs reports whether a person would be asked about the call of question.
@@ -190,7 +213,7 @@ func (q *Queue) known(question tool.Question) outcome {
 	case q.gone && q.faces == 0:
 		return q.nobody(question)
 	case in.Cut:
-		return outcome{answer: unanswered, reason: tooLong(in)}
+		return outcome{answer: Unanswered, reason: tooLong(in)}
 	}
 	return outcome{}
 }
@@ -198,7 +221,7 @@ func (q *Queue) known(question tool.Question) outcome {
 // nobody returns the outcome for a call when nobody can be asked.
 func (q *Queue) nobody(question tool.Question) outcome {
 	list := slices.Concat(q.cfg.Policy.Allow, q.lasting(question))
-	return outcome{answer: unanswered, reason: q.cfg.Policy.unasked(question.Intent, question.Folder, list),
+	return outcome{answer: Unanswered, reason: q.cfg.Policy.unasked(question.Intent, question.Folder, list),
 		hint: q.cfg.Policy.narrow(question.Intent, question.Folder)}
 }
 
@@ -228,6 +251,7 @@ func (q *Queue) enter(ctx context.Context, question tool.Question) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.open = append(q.open, w)
+	q.tell()
 	if out := q.known(question); out.answer != "" { // it may have been decided since Ask looked
 		q.settle(w, out, nil)
 	}
@@ -260,9 +284,16 @@ func (q *Queue) take(w *waiter, answer Answer, by string) bool {
 		return false
 	}
 	q.open = slices.Delete(q.open, i, i+1)
+	q.tell()
 	q.over = append(q.over, OverError{w.question.ID, answer, by})
 	q.over = q.over[max(0, len(q.over)-maxOver):]
 	return true
+}
+
+// tell says that the open questions have changed. The caller holds q.mu.
+func (q *Queue) tell() {
+	close(q.changed)
+	q.changed = make(chan struct{})
 }
 
 // finish gives w its outcome. why is for the prompter: nil says that it was answered. The caller holds q.mu.
@@ -326,7 +357,7 @@ func (q *Queue) time(w *waiter) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.settle(w, outcome{
-			answer: unanswered,
+			answer: Unanswered,
 			reason: fmt.Sprintf("unanswered: nobody answered within %ss",
 				strconv.FormatFloat(q.cfg.Timeout.Seconds(), 'f', -1, 64)),
 			hint: "QQ_APPROVAL_TIMEOUT sets how many seconds a question waits; 0 means no limit",
@@ -345,13 +376,7 @@ func (q *Queue) show(w *waiter) {
 	if !open {
 		return
 	}
-	answer, err := q.prompt(w)
-	if err == nil {
-		if !answer.given() {
-			answer = No
-		}
-		_ = q.Answer(w.question.ID, answer, ByTerminal) // it may be over: the first answer counts
-	}
+	err := q.prompt(w)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	ended := w.ctx.Err()
@@ -360,15 +385,17 @@ func (q *Queue) show(w *waiter) {
 	}
 	var broken *brokenError
 	switch {
-	case err == nil, ended != nil && errors.Is(err, ended):
-	case errors.Is(err, errBackground):
+	case err == nil:
+		q.settle(w, said(No, ByTerminal), nil) // if it was not answered
+	case errors.Is(err, ErrPutOff), ended != nil && errors.Is(err, ended):
+	case errors.Is(err, ErrBackground):
 		if w.off = q.faces > 0; !w.off {
 			q.settle(w, q.nobody(w.question), nil)
 		}
 	default:
 		q.gone = true
 		if errors.As(err, &broken) && q.faces == 0 {
-			q.settle(w, outcome{answer: unanswered, reason: err.Error()}, nil)
+			q.settle(w, outcome{answer: Unanswered, reason: err.Error()}, nil)
 		}
 		q.decide("")
 	}
@@ -385,18 +412,18 @@ func (e *brokenError) Error() string {
 
 // prompt calls the prompter. A panic of the prompter counts as a failure; without that, other questions would wait
 // forever.
-func (q *Queue) prompt(w *waiter) (answer Answer, err error) {
+func (q *Queue) prompt(w *waiter) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &brokenError{p}
 		}
 	}()
-	return q.cfg.Prompter.Ask(w.ctx, w.question)
+	return q.cfg.Prompter.Ask(w.ctx, w.question, q)
 }
 
 // withdrawn returns the outcome for a question whose context ctx has ended, with the cause as the reason.
 func withdrawn(ctx context.Context) outcome {
-	return outcome{answer: cancelled, reason: "no longer needed: " + context.Cause(ctx).Error()}
+	return outcome{answer: Cancelled, reason: "no longer needed: " + context.Cause(ctx).Error()}
 }
 
 func (q *Queue) emit(typ event.Type, question tool.Question, out outcome) {

@@ -37,7 +37,16 @@ type person struct {
 	broken  bool
 }
 
-func (p *person) Ask(ctx context.Context, q tool.Question) (Answer, error) {
+// Ask implements Prompter.
+func (p *person) Ask(ctx context.Context, q tool.Question, desk Desk) error {
+	answer, err := p.say(ctx, q)
+	if err == nil && answer.given() {
+		_ = desk.Answer(q.ID, answer, ByTerminal) // it may be over
+	}
+	return err
+}
+
+func (p *person) say(ctx context.Context, q tool.Question) (Answer, error) {
 	p.mu.Lock()
 	var s saying
 	if len(p.shown) < len(p.says) {
@@ -473,7 +482,7 @@ func TestQueuePrompterFails(t *testing.T) {
 // A call that comes while qq is in the background of its shell is refused; later ones are asked about.
 func TestQueueInBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHearing(QueueConfig{}, saying{after: time.Second, err: errBackground},
+		h := newHearing(QueueConfig{}, saying{after: time.Second, err: ErrBackground},
 			saying{after: time.Second, answer: Once})
 		h.ask(t.Context(), "edit", "0")
 		h.wg.Wait()
@@ -574,9 +583,9 @@ func (h *hearing) check(t *rapid.T, askers []asker) {
 			assert.LessOrEqual(t, got.at, a.cancel, "asker %d waits on", i)
 		}
 		if word != "" {
-			assert.Contains(t, []Answer{Once, Session, No, unanswered, cancelled}, word)
+			assert.Contains(t, []Answer{Once, Session, No, Unanswered, Cancelled}, word)
 			assert.Equal(t, word == Once || word == Session, got.Allowed)
-			assert.False(t, word == cancelled && a.cancel == 0)
+			assert.False(t, word == Cancelled && a.cancel == 0)
 		}
 	}
 }

@@ -60,10 +60,14 @@ func (t *Terminal) await(limit time.Duration) (ready, open bool) {
 	if limit > 0 {
 		until = time.Now().Add(limit)
 	}
+	behind := false
 	for {
 		t.mu.Lock()
+		was := behind
+		if behind = t.on && !t.foreground(); was && !behind && t.on {
+			_ = t.raw() // some shells send no SIGCONT to a job that runs
+		}
 		closed, reads := t.closed, t.normal != nil
-		behind := t.on && !t.foreground()
 		t.mu.Unlock()
 		if closed {
 			return false, false

@@ -18,6 +18,7 @@
 package terminal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -50,11 +51,21 @@ type Event struct {
 
 // Config says how a terminal is used.
 type Config struct {
+	// Name is the path of the terminal; empty means the controlling one.
+	Name string
 	// Signals leaves Control-C, Control-Z and Control-\ what they are: signals for the process. Without it they are
 	// keys.
 	Signals bool
+	// Guest draws on the terminal; nil if nobody does, or if what is drawn may stay when the process stops.
+	Guest Guest
 	// Plain means a terminal that knows no control sequences: pasted text comes as if it were typed.
 	Plain bool
+}
+
+// Guest is who draws on a terminal.
+type Guest interface {
+	// Leave removes what is drawn: the process is about to stop. A Resumed follows.
+	Leave()
 }
 
 // Terminal is the controlling terminal of this process. Its methods may be called by several goroutines.
@@ -87,7 +98,7 @@ const backgroundWait = 200 * time.Millisecond
 var errBackground = errors.New("the terminal belongs to another job")
 
 // Open opens the controlling terminal. It returns an error if there is none, or if it belongs to another job.
-func Open(c Config) (*Terminal, error) { return open("/dev/tty", c) }
+func Open(c Config) (*Terminal, error) { return open(cmp.Or(c.Name, "/dev/tty"), c) }
 
 func open(name string, c Config) (*Terminal, error) {
 	tty, err := unix.Open(name, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -286,6 +297,9 @@ func (t *Terminal) suspend() {
 	t.mu.Lock()
 	t.restore()
 	t.mu.Unlock()
+	if t.config.Guest != nil {
+		t.config.Guest.Leave()
+	}
 	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
 }
 

@@ -212,7 +212,9 @@ func (p *person) end() {
 func (p *person) isNormal() {
 	p.t.Helper()
 	assert.Equal(p.t, p.before, mode(p.t, p.slave))
-	assert.Equal(p.t, strings.Count(p.shown(), marksOn), strings.Count(p.shown(), marksOff), "of the marks of a paste")
+	assert.Eventually(p.t, func() bool { // what it has written comes a moment later
+		return strings.Count(p.shown(), marksOn) == strings.Count(p.shown(), marksOff)
+	}, 10*time.Second, 2*time.Millisecond, "of the marks of a paste")
 }
 
 func (p *person) isRaw() {

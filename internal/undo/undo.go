@@ -54,9 +54,10 @@ const (
 // Book keeps the changes of the last answer of a conversation. A nil Book keeps nothing. Its methods may be called by
 // several goroutines.
 type Book struct {
-	home, folder string
+	home string
 
 	mu     sync.Mutex
+	folder string // of the conversation
 	dir    string // of the answer; empty unless one has begun
 	before map[string]contents.Stamp
 	number int // of journals
@@ -93,10 +94,22 @@ const (
 
 // For returns the book of the conversation with that id. home is the folder of qq.
 func For(home, conversation string) (*Book, error) {
-	if conversation == "" || conversation != filepath.Base(conversation) || !filepath.IsLocal(conversation) {
-		return nil, fmt.Errorf("%q is no id of a conversation", conversation)
+	b := &Book{home: home}
+	if err := b.Open(conversation); err != nil {
+		return nil, err
 	}
-	return &Book{home: home, folder: filepath.Join(home, "undo", conversation)}, nil
+	return b, nil
+}
+
+// Open makes b the book of the conversation with that id: one that had none before, or another one.
+func (b *Book) Open(conversation string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if conversation == "." || conversation != filepath.Base(conversation) || !filepath.IsLocal(conversation) {
+		return fmt.Errorf("%q is no id of a conversation", conversation)
+	}
+	b.folder, b.dir = filepath.Join(b.home, "undo", conversation), ""
+	return nil
 }
 
 // Begin begins an answer in the folder dir. What is kept of the answer before is removed.
@@ -119,6 +132,17 @@ func (b *Book) Begin(ctx context.Context, dir string) error {
 		return err
 	}
 	b.dir, b.before = real, b.see(ctx, real)
+	return nil
+}
+
+// Remove removes all that is kept of the conversation, which has no transcript, for example.
+func (b *Book) Remove() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dir, b.before = "", nil
+	if err := os.RemoveAll(b.folder); err != nil {
+		return fmt.Errorf("remove what was kept of the last answer: %w", err)
+	}
 	return nil
 }
 

@@ -222,9 +222,11 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, err)
 	w.edit("d", "3")
 	require.NoError(t, os.Truncate(path, info.Size()+20)) // in the middle of the last record
-	book, err := For(w.home, "conversation")
+	w.book, err = For(w.home, "of the next process")
 	require.NoError(t, err)
-	w.book = book // of the next process
+	_, err = w.book.Undo(t.Context())
+	require.ErrorIs(t, err, ErrNothing)
+	require.NoError(t, w.book.Open("conversation"))
 	r := w.undo()
 	assert.Equal(t, []string{"a", "b", "c"}, r.Undone)
 	assert.Equal(t, []Left{{"d", Since}}, r.Left)
@@ -315,8 +317,11 @@ func TestHostileJournal(t *testing.T) {
 	content, err := os.ReadFile(out)
 	require.NoError(t, err)
 	assert.Equal(t, "2", string(content))
-	_, err = For(w.home, "../x")
-	assert.Error(t, err)
+	for _, id := range []string{"", ".", "..", "../x", "a/b", "/x"} {
+		assert.Error(t, w.book.Open(id), id)
+		_, err := For(w.home, id)
+		assert.Error(t, err, id)
+	}
 }
 
 func FuzzJournal(f *testing.F) {
@@ -361,10 +366,12 @@ func TestNextAnswer(t *testing.T) {
 	none.Join(w.dir, []string{"a"}).Done()
 	_, err = none.Undo(t.Context())
 	assert.ErrorIs(t, err, ErrNothing)
-	other, err := For(w.home, "other")
-	require.NoError(t, err)
-	_, err = other.Undo(t.Context())
+	require.NoError(t, w.book.Open("other"))
+	_, err = w.book.Undo(t.Context())
 	assert.ErrorIs(t, err, ErrNothing)
+	require.NoError(t, w.book.Open("conversation"))
+	require.NoError(t, w.book.Remove())
+	assert.NoDirExists(t, filepath.Join(w.home, "undo/conversation"))
 }
 
 // TestJoin: what a join changed is undone.

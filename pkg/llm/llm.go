@@ -102,8 +102,8 @@ type Response struct {
 	Stop    Stop
 	Timing  Timing
 	// First is the time from the request to the first piece of the answer, and Took to its end. They are measured here,
-	// without the wait for a slot at the server; zero means not measured.
-	First, Took time.Duration
+	// without Waited, which is the wait for a slot at the server. A Took of zero means not measured.
+	First, Took, Waited time.Duration
 }
 
 // Backend sends requests to a model. Several goroutines may use it at once.

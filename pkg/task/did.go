@@ -30,11 +30,12 @@ type Did struct {
 	Model ModelTime `json:"model,omitzero"`
 }
 
-// ModelTime is how long answers of a model took, without the waits for a slot at its server.
+// ModelTime is how long answers of a model took.
 type ModelTime struct {
-	Answers int   `json:"answers"`
-	FirstMS int64 `json:"first_ms"` // to the first piece of each, together
-	TookMS  int64 `json:"took_ms"`  // to the end of each, together
+	Answers  int   `json:"answers"`
+	FirstMS  int64 `json:"first_ms"`            // from each request to the first piece of its answer, together
+	TookMS   int64 `json:"took_ms"`             // to the end of each answer, together
+	WaitedMS int64 `json:"waited_ms,omitempty"` // before that, for a slot at its server
 }
 
 // First is the mean time to the first piece of an answer; 0 if there is no answer.
@@ -44,7 +45,8 @@ func (m ModelTime) First() time.Duration {
 
 // Add returns the sum of m and other.
 func (m ModelTime) Add(other ModelTime) ModelTime {
-	return ModelTime{m.Answers + other.Answers, m.FirstMS + other.FirstMS, m.TookMS + other.TookMS}
+	return ModelTime{m.Answers + other.Answers, m.FirstMS + other.FirstMS, m.TookMS + other.TookMS,
+		m.WaitedMS + other.WaitedMS}
 }
 
 // bounded returns m with each number between 0 and a plausible one.
@@ -53,6 +55,7 @@ func (m ModelTime) bounded() ModelTime {
 	m.Answers = min(max(m.Answers, 0), maxDidCalls)
 	m.TookMS = min(max(m.TookMS, 0), longest)
 	m.FirstMS = min(max(m.FirstMS, 0), m.TookMS)
+	m.WaitedMS = min(max(m.WaitedMS, 0), longest)
 	return m
 }
 
@@ -85,10 +88,11 @@ func (d *Did) Call(tool string) {
 	}
 }
 
-// Asked adds an answer of the model, whose first piece came after first and whose end after took.
-func (d *Did) Asked(first, took time.Duration) {
+// Asked adds an answer of the model, whose first piece came after first and whose end after took, when its request had
+// waited for a slot.
+func (d *Did) Asked(first, took, waited time.Duration) {
 	if took > 0 {
-		d.Model = d.Model.Add(ModelTime{1, first.Milliseconds(), took.Milliseconds()})
+		d.Model = d.Model.Add(ModelTime{1, first.Milliseconds(), took.Milliseconds(), waited.Milliseconds()})
 	}
 }
 

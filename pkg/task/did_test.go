@@ -92,17 +92,17 @@ func TestCounts(t *testing.T) {
 // TestModelTime: the times of all attempts add up, and what a child says of them is bounded.
 func TestModelTime(t *testing.T) {
 	d := &Did{}
-	d.Asked(0, 0) // not measured
+	d.Asked(0, 0, time.Hour) // not measured
 	assert.Nil(t, d.OrNil())
 	assert.Zero(t, d.Model.First())
-	d.Asked(time.Second, 3*time.Second)
-	d.Asked(2*time.Second, 2*time.Second)
-	assert.Equal(t, ModelTime{Answers: 2, FirstMS: 3000, TookMS: 5000}, d.Model)
+	d.Asked(time.Second, 3*time.Second, 0)
+	d.Asked(2*time.Second, 2*time.Second, time.Second)
+	assert.Equal(t, ModelTime{Answers: 2, FirstMS: 3000, TookMS: 5000, WaitedMS: 1000}, d.Model)
 	assert.Equal(t, 1500*time.Millisecond, d.Model.First())
 	assert.Equal(t, 4, d.Add(d).Model.Answers)
 	text, err := json.Marshal(d.OrNil())
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"model": {"answers": 2, "first_ms": 3000, "took_ms": 5000}}`, string(text))
+	assert.JSONEq(t, `{"model": {"answers": 2, "first_ms": 3000, "took_ms": 5000, "waited_ms": 1000}}`, string(text))
 	wild := &Did{Model: ModelTime{Answers: 1, FirstMS: 1 << 60, TookMS: 5}}
 	assert.Equal(t, ModelTime{Answers: 1, FirstMS: 5, TookMS: 5}, wild.Bounded().Model)
 	wild.Model = ModelTime{Answers: -1, FirstMS: -1, TookMS: 1 << 62}

@@ -112,7 +112,7 @@ func (s *seat) equals() bool {
 // TestRunText: what the agent of the root says is whole, whatever block was below it.
 func TestRunText(t *testing.T) {
 	w := newWorld(t, delegation(6, 700*time.Millisecond)...)
-	for _, columns := range []int{24, 80} {
+	for _, columns := range []int{40, 80} {
 		s := w.sit(columns, 24, "[[hand on]]")
 		assert.Zero(t, s.wait())
 		s.mu.Lock()

@@ -66,6 +66,11 @@ type seat struct {
 
 // sit starts qq on a terminal of that size, for all its streams.
 func (w *world) sit(columns, rows int, args ...string) *seat {
+	return w.sitAt(columns, rows, func(*exec.Cmd) {}, args...)
+}
+
+// sitAt is sit with something that is done to the command before it starts.
+func (w *world) sitAt(columns, rows int, prepare func(*exec.Cmd), args ...string) *seat {
 	w.Helper()
 	person, program, err := terminal.Open()
 	require.NoError(w, err)
@@ -75,7 +80,8 @@ func (w *world) sit(columns, rows int, args ...string) *seat {
 	s.cmd = exec.CommandContext(w.Context(), w.bin, args...)
 	s.cmd.Dir, s.cmd.Env = w.dir, w.env
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = program, program, program
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}
+	prepare(s.cmd)
 	require.NoError(w, s.cmd.Start())
 	s.reading.Go(s.read)
 	w.Cleanup(func() {

@@ -39,7 +39,7 @@ func Install(ctx context.Context, dir string) (string, error) {
 
 // Build builds the package pkg, relative to the folder dir, into the file path. flags are further flags of the linker.
 func Build(ctx context.Context, path, dir, pkg string, flags ...string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs",
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs,nethttpomithttp2",
 		"-ldflags", strings.Join(append([]string{"-s", "-w"}, flags...), " "), "-o", path, pkg)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")

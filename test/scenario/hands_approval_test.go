@@ -2,8 +2,10 @@ package scenario
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -180,8 +182,8 @@ func TestApprovalOfShell(t *testing.T) {
 	assert.Equal(t, "a\n", w.files("work")["a.txt"])
 }
 
-// TestApprovalQueue: two children ask at once. The questions stand one after the
-// other, and a third child comes to its end while the first one stands: also
+// TestApprovalQueue: two children ask at once. The terminal lists both, and the second one is
+// answered first. A third child comes to its end meanwhile: also
 // where only one may be at work, since who waits for a person is not.
 func TestApprovalQueue(t *testing.T) {
 	for _, slots := range []string{"QQ_MAX_PARALLEL=5", "QQ_MAX_PARALLEL=1"} {
@@ -196,24 +198,47 @@ func approvalQueue(t *testing.T, w *world) {
 		all := q.events()
 		return len(where(all, "validation_required")) == 2 && ends(all)["summarizer"].Status == "completed"
 	})
-	assert.Len(t, q.questions(), 1, "one question at a time")
 	assert.Empty(t, where(q.events(), "validation_resolved"))
 	assert.Empty(t, ends(q.events())["scribe"])
-	asked := q.answer(1, "n") + q.answer(2, "o")
-	for _, name := range []string{"a", "b"} {
-		assert.Equal(t, 1, strings.Count(asked, fmt.Sprintf("  │ echo %[1]s > %[1]s.txt", name)), "asked about %s",
-			name)
-	}
+	listed := q.list(2)
+	q.press("2")
+	q.until("the second one is chosen", func() bool { return strings.Contains(q.text(), "\n› 2 scribe ") })
+	q.press("n")
+	q.until("it is answered", func() bool { return strings.Contains(q.text(), " → no\n") })
+	q.until("the first one stands alone", func() bool {
+		text := q.text()
+		return strings.HasSuffix(text, choice) && !strings.Contains(text[strings.LastIndex(text, " → no\n"):], "arrows")
+	})
+	q.press("o\n")
 	e := q.wait()
 	assert.Equal(t, 0, e.code, "exit code")
-	assert.Len(t, q.questions(), 2)
 	const chain = "default › scribe"
 	assert.Equal(t, []verdict{{chain, "run_pty_cmd", "no"}, {chain, "run_pty_cmd", "once"}},
 		verdicts(t, events(t, e.stdout)))
 	wrote := w.files("work")
-	first := strings.Index(asked, "echo a") < strings.Index(asked, "echo b")
-	assert.Equal(t, first, wrote["a.txt"] == "" && wrote["b.txt"] == "b\n", "only the second one may run")
-	assert.Equal(t, !first, wrote["b.txt"] == "" && wrote["a.txt"] == "a\n", "only the second one may run")
+	first, second := "a", "b"
+	if strings.Contains(listed[0], "echo b > b.txt") {
+		first, second = second, first
+	}
+	assert.Contains(t, listed[1], "echo "+second+" > "+second+".txt")
+	assert.Equal(t, first+"\n", wrote[first+".txt"])
+	assert.Empty(t, wrote[second+".txt"], "only the first one may run")
+}
+
+// listing are the rows of a list of questions, one for each.
+var listing = regexp.MustCompile(`(?m)^(?:› |  )\d+ \w+ [0-9a-f]{8} asks: .*$`)
+
+// list waits for a list of n questions, until keys count there, and returns its rows.
+func (s *screen) list(n int) (rows []string) {
+	s.t.Helper()
+	head := fmt.Sprintf("%d questions wait for an answer:\n", n)
+	s.until("the list", func() bool {
+		_, rest, _ := strings.Cut(s.text(), head)
+		rows = listing.FindAllString(rest, -1)
+		return len(rows) >= n
+	})
+	time.Sleep(time.Second)
+	return rows[:n]
 }
 
 // TestApprovalForSession: what is allowed for the session settles the question
@@ -222,10 +247,10 @@ func TestApprovalForSession(t *testing.T) {
 	w := newApprovalWorld(t)
 	q := w.onTerminal("Do it all. [[fan]]", "--output-format", "stream-json", "--allow", "run_parallel_tasks")
 	q.until("two wait", func() bool { return len(where(q.events(), "validation_required")) == 2 })
-	q.answer(1, "s")
+	q.list(2)
+	q.press("s")
 	e := q.wait()
 	assert.Equal(t, 0, e.code, "exit code")
-	assert.Len(t, q.questions(), 1)
 	got := verdicts(t, events(t, e.stdout))
 	assert.Len(t, got, 2)
 	assert.Equal(t, "session", got[0].decision)

@@ -143,6 +143,18 @@ func (w *world) plainly(all []typed) (made string) {
 	return filepath.Join(w.work, "pkgs")
 }
 
+// formatted returns lines of Markdown as a terminal shows them.
+func formatted(lines []string) (shown []string) {
+	for _, line := range lines {
+		line = strings.TrimPrefix(line, "## ")
+		if text := strings.TrimLeft(line, " "); strings.HasPrefix(text, "- ") {
+			line = strings.Replace(line, "- ", "• ", 1)
+		}
+		shown = append(shown, line)
+	}
+	return shown
+}
+
 // inTerminal types the commands in tmux, and looks at what a person sees.
 func inTerminal(t *testing.T, all []typed, made string, width int) {
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -158,6 +170,7 @@ func inTerminal(t *testing.T, all []typed, made string, width int) {
 		if c.command == "mkdir pkgs" || strings.Contains(c.command, "go doc") { // made already
 			all[i] = typed{command: "true"}
 		}
+		all[i].prints = formatted(all[i].prints)
 	}
 	screen := w.tmux(width, 50, "bash "+w.script(all))
 	w.until(2*runTimeout, "the end of the README", func() bool {

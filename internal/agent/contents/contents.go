@@ -81,9 +81,9 @@ func (c Contents) sum(root *os.Root, file string) (sum uint64, ok bool) {
 	return h.Sum64(), err == nil
 }
 
-// Stamps returns the stamps of the files in root, whose path is dir, without those that .gitignore excludes, and without
-// those in the folders private. The error says that these are not all, because there are more than most, or that ctx is
-// done.
+// Stamps returns the stamps of the files in root, whose path is dir, without those that .gitignore excludes, and
+// without those in the folders private. The error says that these are not all, because there are more than most, or
+// that ctx is done.
 func Stamps(ctx context.Context, root *os.Root, dir string, private []string, most int) (map[string]Stamp, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

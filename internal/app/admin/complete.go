@@ -10,8 +10,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/manual"
-	"qq/internal/app/output"
 	"qq/internal/record/ledger"
 	"qq/pkg/agents"
 	"qq/pkg/session"
@@ -43,7 +43,7 @@ func (r commands) complete() *cli.Command {
 			for _, word := range words {
 				if strings.HasPrefix(word.Text, typed) {
 					meaning := task.Shorten(word.Meaning, 60)
-					fmt.Fprintf(&b, "%s\t%s\n", output.Spelled(word.Text), output.Spelled(meaning))
+					fmt.Fprintf(&b, "%s\t%s\n", figures.Spelled(word.Text), figures.Spelled(meaning))
 				}
 			}
 			return r.print(b.String())

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/pkg/tool"
@@ -76,7 +77,7 @@ func (r commands) showConfig(c *cli.Context) error {
 	}
 	t := output.Table{{"SETTING", "VALUE", "DEFAULT", "FROM"}}
 	for _, row := range rows {
-		t = append(t, []string{row.Name, tool.Visible(row.Value), row.Default, output.Spelled(row.Source)})
+		t = append(t, []string{row.Name, tool.Visible(row.Value), row.Default, figures.Spelled(row.Source)})
 	}
 	return r.print(strings.Join(t.Wrapped(r.Out.Width()), "\n") + "\n")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/approval/rulefile"
 	"qq/internal/box"
@@ -88,9 +89,9 @@ func (r commands) printFindings(findings []Finding) error {
 	colours := map[string]string{"ok": "\x1b[32m", "note": "\x1b[33m", "BAD": "\x1b[31m"}
 	var t output.Table
 	for _, f := range findings {
-		t = append(t, []string{marks[f.State], f.What, output.Spelled(f.Text)})
+		t = append(t, []string{marks[f.State], f.What, figures.Spelled(f.Text)})
 		if f.Fix != "" {
-			t = append(t, []string{"", "", "fix: " + output.Spelled(f.Fix)})
+			t = append(t, []string{"", "", "fix: " + figures.Spelled(f.Fix)})
 		}
 	}
 	var b strings.Builder

@@ -10,7 +10,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
+	"qq/internal/app/output/transcript"
 	"qq/internal/app/scratch"
 	"qq/internal/record/ledger"
 	"qq/internal/record/ledger/alive"
@@ -130,12 +132,12 @@ func (r commands) showSession(c *cli.Context) error {
 	if c.Bool("json") {
 		return output.WriteJSON(r.Out, t)
 	}
-	head := output.Spelled(fmt.Sprintf("session %s, agent %s, model %s, in %s", t.Header.ID, t.Header.Agent,
+	head := figures.Spelled(fmt.Sprintf("session %s, agent %s, model %s, in %s", t.Header.ID, t.Header.Agent,
 		t.Header.Model, t.Header.Dir)) + "\n"
 	for _, d := range t.Damaged {
 		r.Say("%s", d)
 	}
-	_, err = r.Out.WriteString(head + output.Transcript(t.Entries, nil))
+	_, err = r.Out.WriteString(head + transcript.Text(t.Entries, nil))
 	return output.WriteError(err)
 }
 

@@ -32,6 +32,8 @@ type Process interface {
 	Trust(c *cli.Context) (config.Config, string, error)
 	// Wire makes the runner of the tasks, and starts to handle signals.
 	Wire(n Needs) (Runner, error)
+	// Show shows what the jobs do above the line of s, and reads keys that steer them.
+	Show(s output.Shown)
 	// Stop is closed by the first signal.
 	Stop() <-chan struct{}
 	// Signalled returns the exit code after a signal; 0 means that there was no signal.

@@ -42,6 +42,9 @@ func (b *batchRun) newPrinter(next func() (task.Task, error, bool)) *printer {
 		p.progress = output.StartProgress(b.Err, live, output.Tasks{
 			Total: b.spool.Len(), Jobs: b.planned.Jobs, Delay: b.o.start.delay, Plan: b.planned.Plan,
 		}, b.runner, b.process.Stop())
+		if live && b.Err.Terminal() {
+			b.process.Show(p.progress)
+		}
 	}
 	return p
 }

@@ -25,7 +25,7 @@ import (
 	"qq/internal/app/console/template"
 	"qq/internal/app/guides"
 	"qq/internal/app/output"
-	"qq/internal/approval"
+	"qq/internal/approval/dialog"
 	"qq/internal/approval/rules"
 	"qq/internal/config/trust"
 	"qq/pkg/task"
@@ -95,7 +95,7 @@ func ask(ctx context.Context, i *command.Invocation, claims []command.Claim) (tr
 	if len(claims) > maxClaims {
 		return false, errMany
 	}
-	terminal, err := approval.OpenTerminal(i.Err.Terminal(), i.Coloured(i.Err), i.Screen)
+	terminal, err := dialog.OpenTerminal(i.Err.Terminal(), i.Coloured(i.Err), i.Screen)
 	if err != nil {
 		return false, errNobody
 	}
@@ -106,7 +106,7 @@ func ask(ctx context.Context, i *command.Invocation, claims []command.Claim) (tr
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	return terminal.Confirm(ctx, approval.Confirmation{
+	return terminal.Confirm(ctx, dialog.Confirmation{
 		Head: "Files in " + i.Checkout.Dir + " want to configure qq:", Lines: lines(claims, command.Claim.Line),
 		Whole: lines(claims, command.Claim.WholeLine), Question: "Trust " + files(claims) + " until it changes?",
 	})

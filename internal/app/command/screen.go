@@ -129,15 +129,17 @@ func (o *Output) Writable() bool {
 func (o *Output) Terminal() bool { return o.terminal }
 
 // Width returns the number of columns of the terminal, or 0 if o is not a terminal.
-func (o *Output) Width() int {
-	width, _, _ := term.GetSize(int(o.file.Fd()))
-	return max(width, 0)
-}
+func (o *Output) Width() int { return o.size().Columns }
 
 // Height returns the number of rows of the terminal, or 0 if o is not a terminal.
-func (o *Output) Height() int {
-	_, height, _ := term.GetSize(int(o.file.Fd()))
-	return max(height, 0)
+func (o *Output) Height() int { return o.size().Rows }
+
+func (o *Output) size() block.Size {
+	columns, rows, err := term.GetSize(int(o.file.Fd()))
+	if err != nil {
+		return block.Size{}
+	}
+	return block.Size{Columns: columns, Rows: rows}
 }
 
 // foreground reports whether this process is in the foreground of the terminal o. If o does not tell, because it is no
@@ -165,13 +167,11 @@ func (o *Output) WriteString(s string) (int, error) { return o.Write([]byte(s)) 
 // [Printable].
 func (o *Output) Raw() io.Writer { return raw{o} }
 
-type raw struct{ *Output }
+// raw embeds no Output: io.WriteString would take its WriteString, which leaves out control sequences.
+type raw struct{ to *Output }
 
 // Write implements io.Writer.
-func (r raw) Write(p []byte) (int, error) { return r.write(p) }
-
-// WriteString implements io.StringWriter. That of the Output leaves out control sequences.
-func (r raw) WriteString(s string) (int, error) { return r.write([]byte(s)) }
+func (r raw) Write(p []byte) (int, error) { return r.to.write(p) }
 
 func (o *Output) write(p []byte) (int, error) {
 	s := o.screen
@@ -252,11 +252,7 @@ func (s *Screen) size() block.Size {
 	if s.on == nil {
 		return block.Size{}
 	}
-	columns, rows, err := term.GetSize(int(s.on.file.Fd()))
-	if err != nil {
-		return block.Size{}
-	}
-	return block.Size{Columns: columns, Rows: rows}
+	return s.on.size()
 }
 
 // fit reports whether what is kept can be written without a change of the block.
@@ -379,7 +375,7 @@ func (o *Output) Block(lines []string) {
 	s.write()
 }
 
-// Hold implements approval.Screen: until release is called, nothing is written to the terminal. It waits for a write
+// Hold implements dialog.Screen: until release is called, nothing is written to the terminal. It waits for a write
 // that is not finished, and returns the error of ctx if that ends first.
 func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 	defer context.AfterFunc(ctx, func() {
@@ -425,7 +421,7 @@ func (s *Screen) lender() Lender {
 	return s.Reader
 }
 
-// Resumed implements approval.Screen.
+// Resumed implements dialog.Screen.
 func (s *Screen) Resumed() <-chan os.Signal { return s.Continued }
 
 // Drain waits until everything is written.

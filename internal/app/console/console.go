@@ -137,8 +137,8 @@ func Run(flags *cli.Context, i *command.Invocation, p Process, s Signals, begin 
 	c.greet()
 	c.loop(interrupts)
 	switch {
-	case c.paper.err != nil:
-		return output.WriteError(c.paper.err)
+	case c.paper.failed() != nil:
+		return output.WriteError(c.paper.failed())
 	case s.Code() != 0:
 		c.code = s.Code()
 	}
@@ -243,7 +243,7 @@ func (c *console) loop(interrupts <-chan os.Signal) {
 			ends = nil
 			c.leave()
 		}
-		if c.paper.err != nil {
+		if c.paper.failed() != nil {
 			c.leave()
 		}
 	}

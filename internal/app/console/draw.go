@@ -168,6 +168,14 @@ func (p *paper) clear() {
 	p.region.Forget()
 }
 
+// failed returns the error of a write: the terminal is gone.
+func (p *paper) failed() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// write writes text at once. The caller holds p.mu.
 func (p *paper) write(text string) {
 	if text != "" && p.err == nil {
 		p.err = p.out.Draw(text)

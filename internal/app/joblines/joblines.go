@@ -67,7 +67,7 @@ func (l line) fit(width int) string {
 	hasTime := take(l.time, whole)
 	does := leastDoes
 	if l.whole {
-		does = max(room-len(gap), 0)
+		does = max(room-len(gap)-max(name-leastName, 0), 0)
 	}
 	hasDoes := take(l.does, does)
 	hasTokens := take(l.tokens, whole)

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/models"
 	"qq/internal/models/servers"
@@ -158,7 +159,7 @@ func (r commands) print(rows []row) error {
 	}
 	t := output.Table{{"MODEL", "CONTEXT", "TOOLS", "VISION", "SIZE"}}
 	for _, m := range rows {
-		name := output.Spelled(m.Model)
+		name := figures.Spelled(m.Model)
 		t = append(t, []string{name, number(m.Context), yesNo(m.Tools), yesNo(m.Vision), bytes(m.Size)})
 	}
 	_, err := fmt.Fprintln(r.Out, strings.Join(t.Wrapped(r.Out.Width()), "\n"))

@@ -16,8 +16,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
-	"qq/internal/approval"
+	"qq/internal/approval/dialog"
 	"qq/internal/config"
 	"qq/internal/models"
 	"qq/internal/models/servers"
@@ -94,9 +95,9 @@ func (p proposal) elsewhere() string {
 type configuring struct {
 	commands
 	*reach
-	file     string             // the .env of the user
-	label    string             // names it in messages
-	terminal *approval.Terminal // nil if nobody can be asked
+	file     string           // the .env of the user
+	label    string           // names it in messages
+	terminal *dialog.Terminal // nil if nobody can be asked
 }
 
 func (r commands) runSetup(c *cli.Context) error {
@@ -125,7 +126,7 @@ func (r commands) runSetup(c *cli.Context) error {
 	}
 	r.listen()
 	if !c.Bool("yes") {
-		if t, err := approval.OpenTerminal(r.Err.Terminal(), r.Coloured(r.Err), r.Screen); err == nil {
+		if t, err := dialog.OpenTerminal(r.Err.Terminal(), r.Coloured(r.Err), r.Screen); err == nil {
 			s.terminal = t
 			defer t.Close()
 		}
@@ -222,12 +223,12 @@ func (s configuring) confirm(ctx context.Context, p proposal) error {
 	}
 	if s.terminal == nil {
 		for _, line := range lines {
-			fmt.Fprintln(s.Out, output.Spelled(line))
+			fmt.Fprintln(s.Out, figures.Spelled(line))
 		}
 		return command.Usagef("qq setup --yes takes it; or write that line into "+s.label,
 			"nothing is written: nobody can be asked here")
 	}
-	yes, err := s.terminal.Confirm(ctx, approval.Confirmation{
+	yes, err := s.terminal.Confirm(ctx, dialog.Confirmation{
 		Head: "This goes into " + s.label + ":", Lines: lines, Whole: lines,
 		Question: "Test " + p.model + " and write it?",
 	})
@@ -317,7 +318,7 @@ func (s configuring) findings(all []answered) error {
 		if from := s.settings.SecretSource(a.KeyName); a.KeyName != "" && from != "" {
 			text += "; " + a.KeyName + " from " + from
 		}
-		t = append(t, []string{mark, a.Name, output.Spelled(text)})
+		t = append(t, []string{mark, a.Name, figures.Spelled(text)})
 	}
 	if keys := s.hosted(); len(keys) > 0 {
 		var names []string

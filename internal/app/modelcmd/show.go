@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/models"
 )
@@ -53,8 +54,8 @@ func (r commands) printModel(m row, asJSON bool) error {
 	if asJSON {
 		return output.WriteJSON(r.Out, m)
 	}
-	t := output.Table{{"model", output.Spelled(m.Model)}, {"server", m.Server}}
-	add := func(what, text string) { t = append(t, []string{what, output.Spelled(text)}) }
+	t := output.Table{{"model", figures.Spelled(m.Model)}, {"server", m.Server}}
+	add := func(what, text string) { t = append(t, []string{what, figures.Spelled(text)}) }
 	if m.Address != "" {
 		add("address", m.Address)
 		add("context", tokenCount(m.Context))

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/models"
 	"qq/internal/models/tokens"
@@ -98,7 +99,7 @@ func (p checkPrinter) done(c check) {
 		return
 	}
 	mark := map[bool]string{true: "ok", false: "no"}[c.OK]
-	t := output.Table{{fmt.Sprintf("%-2s", mark), fmt.Sprintf("%-9s", c.What), output.Spelled(c.Text)}}
+	t := output.Table{{fmt.Sprintf("%-2s", mark), fmt.Sprintf("%-9s", c.What), figures.Spelled(c.Text)}}
 	fmt.Fprintln(p.Out, strings.Join(t.Wrapped(p.Out.Width()), "\n"))
 }
 

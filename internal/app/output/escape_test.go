@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/figures"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -37,7 +38,7 @@ func assertHarmless(t *testing.T, text string) {
 }
 
 func TestSpelled(t *testing.T) {
-	assert.Equal(t, "a <U+202E>b ␛[0m c<U+009B>", Spelled("a\n\u202eb  \x1b[0m\tc\u009b"))
+	assert.Equal(t, "a <U+202E>b ␛[0m c<U+009B>", figures.Spelled("a\n\u202eb  \x1b[0m\tc\u009b"))
 }
 
 // FuzzEscaped: JSON keeps its value, and what was cut in the middle of a character is passed on.

@@ -3,13 +3,13 @@
 // and JSON.
 //
 // Output for scripts ([WriteJSON], [Results], [Document]) is the same on a terminal and
-// in a file. Output for people ([Live], [Narrator], [Progress], [Tally]) may be redrawn.
+// in a file. Output for people ([Live], [Progress], [Tally]) may be redrawn.
 // Text from models and files goes through [command.Printable] first, so that it cannot
 // control the terminal; [command.Output] does that too.
 //
 // Every error comes from a write and went through [WriteError]; [ErrClosed] says that
 // the reader went away. Writers are not safe for concurrent use, except
-// [Narrator] and [Progress].
+// [Progress].
 package output
 
 import (
@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"syscall"
 	"unicode/utf8"
 
@@ -113,6 +112,3 @@ func escaped(p []byte) []byte {
 
 // IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-
-// Spelled returns s on one line, with each character that could control a terminal spelled out.
-func Spelled(s string) string { return tool.Visible(strings.Join(strings.Fields(s), " ")) }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/command"
-	"qq/pkg/event"
+	"qq/internal/app/figures"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/plan"
@@ -176,29 +176,6 @@ func TestLive(t *testing.T) {
 	}
 }
 
-func TestNarrator(t *testing.T) {
-	var b strings.Builder
-	n := NewNarrator(&b, false)
-	n.Event(event.Event{Type: event.Token, Text: "never"})
-	n.Event(event.Event{Type: event.ToolEnd, Tool: "grep"})
-	n.Event(event.Event{Type: event.ToolStart, Agent: "default", Tool: "run_pty_cmd", Arguments: `{}`,
-		Text: "run_pty_cmd ls && \x1b"})
-	n.Event(event.Event{Type: event.SubAgentComplete, Agent: "reader", ExecutionID: "0123456789", Depth: 1,
-		ParentExecutionID: "p", DurationMS: 1250})
-	NewNarrator(&b, true).Event(event.Event{Type: event.SubAgentError, Agent: "reader", Status: task.Timeout,
-		BatchID: "b", Error: "slow"})
-	for _, typ := range []event.Type{event.SubAgentStart, event.SubAgentComplete, event.SubAgentError} {
-		n.Event(event.Event{Type: typ, Agent: "default", ExecutionID: "p", Error: "it is reported anyway"})
-	}
-	n.Event(event.Event{Type: event.SubAgentProgress, Phase: event.PhaseModel, Total: 25})
-	b.WriteString("…\n")
-	n.Event(event.Event{Type: event.SubAgentProgress, BatchID: "b", Agent: "reader", ExecutionID: "0123456789",
-		Depth: 1, Attempt: 2, Text: "child 23456789 was killed by signal 9: attempt 2 in 0.5 s"})
-	const again = "…\n  [reader 23456789] child 23456789 was killed by signal 9: attempt 2 in 0.5 s\n"
-	assert.Equal(t, "[default] run_pty_cmd ls && \n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: "+
-		"slow\x1b[0m\n"+again, b.String())
-}
-
 // work is a Batch and the Work of a run.
 type work struct {
 	jobs  []jobs.Job
@@ -336,7 +313,7 @@ func TestRoundly(t *testing.T) {
 		59900 * time.Millisecond: "59s", 61 * time.Second: "1m01s",
 		3*time.Hour + 5*time.Minute: "3h05m", 47 * time.Hour: "47h00m", 49 * time.Hour: "2d01h",
 	} {
-		assert.Equal(t, want, Roundly(d), d)
+		assert.Equal(t, want, figures.Roundly(d), d)
 	}
 }
 

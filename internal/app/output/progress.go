@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -25,6 +26,7 @@ type Progress struct {
 	start time.Time
 	clock redrawing
 
+	drawing    sync.Mutex // held while something is written
 	mu         sync.Mutex
 	done       int
 	failed     int
@@ -32,7 +34,9 @@ type Progress struct {
 	cached     int
 	skipped    int
 	notStarted int
-	ended      []bool // the tasks that have a result; nil without a plan
+	ended      []bool   // the tasks that have a result; nil without a plan
+	rows       JobLines // nil if there are none
+	stops      bool
 }
 
 // Tasks are the tasks of a batch whose progress is shown.
@@ -101,16 +105,38 @@ func (p *Progress) Stop() {
 		return
 	}
 	p.clock.end()
+	if rows := p.Below(nil); rows != nil {
+		rows.Close()
+	}
 	if p.live {
 		p.w.Status("")
 	}
 }
 
+// Below implements [Shown].
+func (p *Progress) Below(rows JobLines) JobLines {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rows, p.rows = p.rows, rows
+	return rows
+}
+
 // redraw implements drawn.
 func (p *Progress) redraw(stops bool) {
+	p.mu.Lock()
+	p.stops = stops
+	p.mu.Unlock()
+	p.Redraw()
+}
+
+// Redraw implements [Shown].
+func (p *Progress) Redraw() {
+	p.drawing.Lock()
+	defer p.drawing.Unlock()
 	known := p.batch.Known()
 	p.mu.Lock()
-	s := standing{stopping: stops, done: p.done, failed: p.failed, cancelled: p.cancelled, skipped: p.skipped,
+	rows := p.rows
+	s := standing{stopping: p.stops, done: p.done, failed: p.failed, cancelled: p.cancelled, skipped: p.skipped,
 		notStarted: p.notStarted, worked: max(p.done-p.cancelled-p.cached-known, 0)}
 	p.mu.Unlock() // before the terminal, which may be slow: finished tasks are counted meanwhile
 	now := time.Now()
@@ -121,7 +147,8 @@ func (p *Progress) redraw(stops bool) {
 		s.held, s.hold = s.rest(), p.hold(list)
 	}
 	if p.live {
-		p.w.Status(s.line(columnsFor(p.w)))
+		j := jobsOf(rows, p.w, p.start, now)
+		p.w.Block(append(j.Rows, cmp.Or(j.Said, s.line(columnsFor(p.w)))))
 		return
 	}
 	fmt.Fprintln(p.w, "qq:", s.line(plainWidth))
@@ -260,32 +287,4 @@ func (s *standing) line(columns int) string {
 		part{before: " · ", text: OneLine(s.hold), rank: 4},
 		part{before: " · ", text: oldest, rank: rankOldest},
 		part{before: " ", text: text, rank: 10, least: 8})
-}
-
-// Roundly formats a duration for people, such as "2.5s", "3m05s" or "1d04h".
-func Roundly(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < 9950*time.Millisecond:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
-}
-
-// Tokens formats the sum of all tokens of u in few characters, such as "12.3k".
-func Tokens(u task.Usage) string {
-	n := u.InputTokens + u.OutputTokens
-	switch {
-	case n < 10_000:
-		return fmt.Sprint(n)
-	case n < 999_950:
-		return fmt.Sprintf("%.1fk", float64(n)/1e3)
-	}
-	return fmt.Sprintf("%.1fM", float64(n)/1e6)
 }

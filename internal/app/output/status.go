@@ -9,6 +9,7 @@ import (
 
 	"qq/internal/app/columns"
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
 )
@@ -160,7 +161,7 @@ func BriefTokens(u task.Usage) string {
 	case n == 0:
 		return ""
 	case n < 1000 || n >= 10_000:
-		return Tokens(u)
+		return figures.Tokens(u)
 	}
 	return fmt.Sprintf("%.1fk", float64(n)/1e3)
 }

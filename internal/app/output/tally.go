@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/app/figures"
 	"qq/pkg/task"
 )
 
@@ -82,7 +83,7 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 		task.Completed, task.Failed, task.CheckFailed, task.Conflict,
 		task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
 		task.Killed, task.OutOfMemory, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused,
-		task.Interrupted, task.Terminated, task.Cancelled, task.Skipped,
+		task.NotRecorded, task.Interrupted, task.Terminated, task.Cancelled, task.Skipped,
 	} {
 		if n := t.counts[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
@@ -104,9 +105,9 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 	if t.NotStarted > 0 {
 		parts = append(parts, fmt.Sprintf("%d not started", t.NotStarted))
 	}
-	text := fmt.Sprintf("%s in %s", strings.Join(parts, ", "), Roundly(elapsed))
+	text := fmt.Sprintf("%s in %s", strings.Join(parts, ", "), figures.Roundly(elapsed))
 	if t.Usage != (task.Usage{}) {
-		text += fmt.Sprintf(", %s tokens", Tokens(t.Usage))
+		text += fmt.Sprintf(", %s tokens", figures.Tokens(t.Usage))
 	}
 	if t.Usage.PricedTokens > 0 {
 		text += ", cost " + Cost(t.Usage)

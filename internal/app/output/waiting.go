@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -41,15 +42,6 @@ type Waiting struct {
 	lines   []string  // what is shown
 }
 
-// JobLines are lines above the line of a Waiting: what the jobs do that its agent has started.
-type JobLines interface {
-	// Rows returns those lines, with at most that many columns and that many of them, and what the line says of the
-	// jobs. Without lines the line is as it is without JobLines.
-	Rows(now time.Time, width, most int) (rows []string, status string)
-	// Close is called when the Waiting ends.
-	Close()
-}
-
 // StartWaiting shows on w, a terminal, what is at work, until Stop is called. Once ends is closed, it says that
 // the run stops.
 func StartWaiting(w *command.Output, work Work, ends <-chan struct{}) *Waiting {
@@ -68,31 +60,24 @@ func (l *Waiting) redraw(stops bool) {
 // Redraw shows it as it is now.
 func (l *Waiting) Redraw() {
 	now, line := time.Now(), stopping
-	rows, status := l.jobs(now)
-	switch {
-	case l.stops.Load():
-	case len(rows) > 0:
-		line = l.counted(status, now)
-	default:
-		line = l.text(now)
-	}
-	l.show(rows, line)
-}
-
-// jobs returns the lines of the jobs, on at most a third of the screen.
-func (l *Waiting) jobs(now time.Time) (rows []string, status string) {
 	l.drawing.Lock()
 	of := l.rows
 	l.drawing.Unlock()
-	if most := l.w.Height()/3 - 1; of != nil && most > 0 && now.Sub(l.start) >= quiet {
-		return of.Rows(now, columnsFor(l.w), most)
+	j := jobsOf(of, l.w, l.start, now)
+	switch {
+	case l.stops.Load():
+	case len(j.Rows) > 0:
+		line = l.counted(cmp.Or(j.Said, j.Count), now)
+	default:
+		line = l.text(now)
 	}
-	return nil, ""
+	l.show(j.Rows, line)
 }
 
 // counted returns the line below those of the jobs.
 func (l *Waiting) counted(status string, now time.Time) string {
-	return fit(columnsFor(l.w), part{text: status, least: 8},
+	wide := columnsFor(l.w)
+	return fit(wide, part{text: status, least: min(24, wide)},
 		part{before: " · ", text: Clock(now.Sub(l.start)), rank: 1},
 		part{before: " · ", text: tokensSoFar(l.work.Used()), rank: 2})
 }
@@ -109,7 +94,7 @@ func (l *Waiting) Stop() {
 	l.show(nil, "")
 }
 
-// Below shows the line below rows, and returns those that it was below.
+// Below implements [Shown].
 func (l *Waiting) Below(rows JobLines) JobLines {
 	l.drawing.Lock()
 	defer l.drawing.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
@@ -39,9 +40,9 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 	return &cli.Command{
 		Name:  "replay",
 		Usage: "give a task again to another model or prompt, with the recorded results of its tools",
-		Description: "The ID of a run replays its task, that of a batch all its jobs that failed. Nothing is touched: " +
-			"no tool is run. A call that is not in the record ends a replay as not_recorded. The agent is the one that " +
-			"is defined here and now, so a changed definition is tried too.",
+		Description: "The ID of a run replays its task, that of a batch all its jobs that failed. Nothing is " +
+			"touched: no tool is run. A call that is not in the record ends a replay as not_recorded. The agent " +
+			"is the one that is defined here and now, so a changed definition is tried too.",
 		ArgsUsage: "ID",
 		Flags: []cli.Flag{
 			command.FlagModel,
@@ -163,7 +164,7 @@ func (r replays) print(j *history.Job, one replayed) error {
 // heading is what is known about a side, besides its answer.
 func heading(name string, s *history.Side) string {
 	text := fmt.Sprintf("%s: %s, %s\n%s, %s, %s tokens", name, s.Agent, cmp.Or(s.Model, "no model"), s.Status,
-		output.Roundly(s.Ended.Sub(s.Started)), output.Tokens(s.Usage))
+		figures.Roundly(s.Ended.Sub(s.Started)), figures.Tokens(s.Usage))
 	if calls := output.Calls(s.Did); calls != "" {
 		text += "\n" + calls
 	}

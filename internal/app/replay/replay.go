@@ -187,7 +187,7 @@ func (l *listener) Append(e llm.Entry) {
 	e.Time = time.Now().UTC()
 	l.entries = append(l.entries, e)
 	if e.Role == llm.Assistant {
-		l.did.Asked(time.Duration(e.FirstMS)*time.Millisecond, time.Duration(e.DurationMS)*time.Millisecond)
+		l.did.Asked(time.Duration(e.FirstMS)*time.Millisecond, time.Duration(e.DurationMS)*time.Millisecond, 0)
 	}
 }
 

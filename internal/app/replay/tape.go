@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/big"
 	"slices"
+	"strings"
 	"sync"
 
 	"qq/internal/agent/loop"
@@ -84,17 +84,19 @@ func canonical(v any) any {
 	return v
 }
 
-// longestNumber is how long a number is that is not compared as text.
-const longestNumber = 40
-
-func number(n json.Number) any {
-	if len(n) > longestNumber || bytes.ContainsAny([]byte(n), "eE") {
+// number returns n without zeros that say nothing. One with an exponent stays as it is.
+func number(n json.Number) json.Number {
+	text := string(n)
+	if strings.ContainsAny(text, "eE") {
 		return n
 	}
-	if r, ok := new(big.Rat).SetString(string(n)); ok {
-		return r.RatString()
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
 	}
-	return n
+	if text == "-0" {
+		text = "0"
+	}
+	return json.Number(text)
 }
 
 // Admit implements loop.Gate. A tool that the agent does not have is refused, as in any run, unless the record has the
@@ -137,7 +139,11 @@ func (t *tape) play(s tool.Spec, args json.RawMessage) tool.Result {
 	}
 	t.given[k]++
 	e := list[n]
-	return tool.Result{Content: e.Content, Failed: e.Failed}
+	r := tool.Result{Content: e.Content, Failed: e.Failed}
+	if reason, ok := strings.CutPrefix(e.Content, "Error: "+s.Name+" was refused: "); ok && e.Failed {
+		r.Refused = &tool.RefusedError{Tool: s.Name, Reason: reason} // so the replay ends as refused too
+	}
+	return r
 }
 
 // missing is why a replay ends that makes a call which was made so often in the record.

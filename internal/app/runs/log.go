@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
+	"qq/internal/app/output/transcript"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
 	"qq/pkg/llm"
@@ -138,7 +140,7 @@ func (l *logText) job(j *history.Job, depth int) error {
 	if t.Header.Dir != "" {
 		head += ", in " + t.Header.Dir
 	}
-	l.add(depth, output.Spelled(head))
+	l.add(depth, figures.Spelled(head))
 	if missing {
 		l.add(depth, noLog)
 	}
@@ -165,7 +167,7 @@ func (l *logText) entries(j *history.Job, entries []llm.Entry, depth int) error 
 			return err
 		}
 		below = below[n:]
-		l.add(depth, output.Bounded(output.Transcript([]llm.Entry{e}, ends)))
+		l.add(depth, output.Bounded(transcript.Text([]llm.Entry{e}, ends)))
 	}
 	return l.jobs(below, depth+1)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/record/ledger"
 	"qq/pkg/task"
@@ -133,14 +134,14 @@ func waited(r ledger.Run) string {
 	if r.QueuedMS < 50 {
 		return ""
 	}
-	return ", after " + output.Roundly(time.Duration(r.QueuedMS)*time.Millisecond) + " in the queue"
+	return ", after " + figures.Roundly(time.Duration(r.QueuedMS)*time.Millisecond) + " in the queue"
 }
 
 func (o layout) attempts(all []ledger.AttemptRow) []string {
 	t := output.Table{}
 	for _, a := range all {
 		t = append(t, []string{fmt.Sprint(a.Number), o.moment(second, a.Started), output.OneLine(string(a.Status)),
-			output.Roundly(a.Ended.Sub(a.Started)), output.OneLine(a.Error)})
+			figures.Roundly(a.Ended.Sub(a.Started)), output.OneLine(a.Error)})
 	}
 	return t.Lines(o.width())
 }

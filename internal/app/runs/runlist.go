@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"qq/internal/app/columns"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/record/ledger"
 	"qq/pkg/task"
@@ -224,7 +225,7 @@ func (o layout) batch(b ledger.BatchRow) row {
 	}
 	span := "-"
 	if b.Live || !b.Ended.IsZero() {
-		span = output.Roundly(took)
+		span = figures.Roundly(took)
 	}
 	return row{true, b.Started, []string{
 		short(b.ID), "", o.clock(b.Started), status, "(batch)", span, tokens(b.Usage), output.Cost(b.Usage),
@@ -362,11 +363,11 @@ func began(r ledger.Run) time.Time {
 func (o layout) took(r ledger.Run) string {
 	switch {
 	case atWork(r) && !r.Started.IsZero():
-		return output.Roundly(o.Now.Sub(r.Started))
+		return figures.Roundly(o.Now.Sub(r.Started))
 	case r.Ended.IsZero():
 		return "-"
 	}
-	return output.Roundly(time.Duration(r.DurationMS) * time.Millisecond)
+	return figures.Roundly(time.Duration(r.DurationMS) * time.Millisecond)
 }
 
 func (o layout) moment(layout string, t time.Time) string {
@@ -412,5 +413,5 @@ func tokens(u task.Usage) string {
 	if u == (task.Usage{}) {
 		return "-"
 	}
-	return output.Tokens(u)
+	return figures.Tokens(u)
 }

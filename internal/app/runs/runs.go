@@ -25,6 +25,7 @@ import (
 	"qq/internal/control"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
+	"qq/internal/record/plans"
 	"qq/pkg/task"
 )
 
@@ -248,6 +249,11 @@ func (r runs) clearRuns(c *cli.Context) error {
 		n, err := led.Clear(f)
 		if err != nil {
 			return err
+		}
+		for _, id := range plans.IDs(o.Home) {
+			if _, err := led.Find(id); errors.Is(err, ledger.ErrNone) {
+				plans.Remove(o.Home, id)
+			}
 		}
 		return printCleared(r.Out, n, o)
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/figures"
 	"qq/internal/app/output"
 	"qq/internal/app/runs/filter"
 	"qq/internal/record/history"
@@ -61,7 +62,7 @@ func (o layout) stats(list []history.Figures) []string {
 			first = fmt.Sprintf("%.2fs", f.Time.First().Seconds())
 		}
 		if f.Ended() > 0 {
-			mean = output.Roundly(f.Mean())
+			mean = figures.Roundly(f.Mean())
 		}
 		costs = costs || f.Usage.Cost > 0
 		t = append(t, []string{

@@ -26,7 +26,7 @@ type Face struct {
 	run    Run
 	out    *command.Output
 	screen *command.Screen
-	shown  *output.Waiting
+	shown  output.Shown
 	ends   <-chan struct{}
 
 	mu      sync.Mutex
@@ -51,7 +51,7 @@ type Face struct {
 
 // NewFace returns the face of run, which is shown above the line of shown. ends is closed when the run is to end.
 // Without a terminal that somebody types into it reads no keys. Nobody may hold the screen yet.
-func NewFace(i *command.Invocation, run Run, ends <-chan struct{}, shown *output.Waiting) *Face {
+func NewFace(i *command.Invocation, run Run, ends <-chan struct{}, shown output.Shown) *Face {
 	f := &Face{run: run, out: i.Err, screen: i.Screen, ends: ends, shown: shown, done: make(chan struct{})}
 	if f.tried = !output.IsTerminal(i.In); !f.tried {
 		i.Screen.Reader = f
@@ -61,28 +61,38 @@ func NewFace(i *command.Invocation, run Run, ends <-chan struct{}, shown *output
 }
 
 // Rows implements output.JobLines.
-func (f *Face) Rows(now time.Time, width, most int) (rows []string, status string) {
+func (f *Face) Rows(now time.Time, width, most int) output.Jobs {
 	snap, err := f.run.Snapshot()
 	if err != nil {
-		return nil, ""
+		return output.Jobs{}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b := joblines.Of(snap.Jobs, snap.Ended, joblines.View{Now: now, Width: width, Most: most, Chosen: f.chosen})
+	var help []string
+	if f.help {
+		help = Help[:min(len(Help), max(most-1, 0))]
+	}
+	b := joblines.Of(snap.Jobs, snap.Ended, joblines.View{Now: now, Width: width, Most: most - len(help),
+		Chosen: f.chosen})
 	f.read(b.Count.AtWork+b.Count.Queued > 0)
 	if b.Count.AtWork+b.Count.Queued == 0 {
 		f.lines, f.chosen, f.help, f.input = nil, "", false, nil
-		return nil, ""
+		return output.Jobs{}
 	}
-	if f.lines = b.Lines; f.help {
-		rows = append(rows, Help[:min(len(Help), max(most-1, 0))]...)
-		b.Lines = b.Lines[:max(min(len(b.Lines), most-len(rows)), 0)]
-	}
+	f.lines = b.Lines
 	f.name(snap)
-	for i := len(b.Lines) - 1; i >= 0; i-- {
-		rows = append([]string{b.Lines[i].Text}, rows...)
+	j := output.Jobs{Count: b.Count.String(), Said: f.said(snap, now, width)}
+	for _, l := range b.Lines {
+		j.Rows = append(j.Rows, l.Text)
 	}
-	return rows, f.status(b.Count, snap, now, width)
+	j.Rows = append(j.Rows, help...)
+	switch {
+	case snap.Paused:
+		j.Count += ", paused (p goes on)"
+	case f.reading && f.chosen == "" && !f.help:
+		j.Count += " (? lists the keys)"
+	}
+	return j
 }
 
 // name remembers what the jobs are called.
@@ -96,19 +106,17 @@ func (f *Face) name(snap control.Snapshot) {
 	}
 }
 
-// status returns what the status line says of the jobs.
-func (f *Face) status(c joblines.Count, snap control.Snapshot, now time.Time, width int) string {
+// said returns what the status line says instead of the counts.
+func (f *Face) said(snap control.Snapshot, now time.Time, width int) string {
 	switch {
 	case f.input != nil:
 		return f.input.Line(width)
 	case now.Before(f.until):
 		return f.notice
-	case snap.Paused:
-		return c.String() + ", paused (p goes on)"
-	case f.reading && f.chosen == "" && !f.help:
-		return c.String() + " (? lists the keys)"
+	case snap.Paused && snap.Batch != nil:
+		return "paused: no further task starts (p goes on)"
 	}
-	return c.String()
+	return ""
 }
 
 // read starts or ends the reading of keys. The caller holds f.mu.
@@ -136,7 +144,7 @@ func (f *Face) read(wanted bool) {
 
 // open opens the terminal. The caller holds f.mu.
 func (f *Face) open() {
-	t, err := terminal.Open(terminal.Config{Signals: true})
+	t, err := terminal.Open(terminal.Config{Signals: true, Guest: f})
 	if err != nil { // nobody can press a key
 		return
 	}
@@ -159,6 +167,9 @@ func (f *Face) Regain() {
 	f.held--
 	f.read(len(f.lines) > 0)
 }
+
+// Leave implements terminal.Guest.
+func (f *Face) Leave() { f.out.Block(nil) }
 
 // Close ends the reading of keys for good.
 func (f *Face) Close() {
@@ -342,4 +353,5 @@ func Leaves(k keys.Key) bool {
 var (
 	_ command.Lender  = (*Face)(nil)
 	_ output.JobLines = (*Face)(nil)
+	_ terminal.Guest  = (*Face)(nil)
 )

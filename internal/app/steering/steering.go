@@ -129,7 +129,12 @@ func (i *Input) Text() string { return string(i.text) }
 
 // Line returns what is shown of it in at most that many columns: of a long text the end.
 func (i *Input) Line(width int) string {
-	text := []rune(i.Prompt + output.OneLine(strings.ReplaceAll(string(i.text), "\n", "⏎")) + trailing(i.text) + "▏")
+	last := i.text[max(len(i.text)-2*width, 0):]
+	before := i.Prompt
+	if len(last) < len(i.text) {
+		before = ""
+	}
+	text := []rune(before + output.OneLine(strings.ReplaceAll(string(last), "\n", "⏎")) + trailing(last) + "▏")
 	for columns.Of(string(text)) > width && len(text) > 1 {
 		text = text[1:]
 	}

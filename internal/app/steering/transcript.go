@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"qq/internal/app/command"
-	"qq/internal/app/output"
+	"qq/internal/app/output/transcript"
 	"qq/pkg/llm"
 )
 
@@ -99,7 +99,7 @@ func (t *Transcript) Text() string {
 	if t.cut {
 		b.WriteString("(the beginning is left out: qq runs show --log has all)\n")
 	}
-	b.WriteString(output.Transcript(t.entries, nil))
+	b.WriteString(transcript.Text(t.entries, nil))
 	if t.writes != "" {
 		b.WriteString("\n── writes\n│ " + strings.ReplaceAll(command.Printable(t.writes), "\n", "\n│ ") + "\n")
 	}

@@ -17,6 +17,7 @@ const (
 	lookEvery = time.Second            // for new ones
 	askEvery  = 500 * time.Millisecond // one in which something happens
 	idleEvery = 5 * time.Second        // one in which nothing does
+	askShare  = 50                     // times as long as a reply takes
 	keepEnded = 20 * time.Second       // how long one that has ended is shown
 )
 
@@ -150,12 +151,14 @@ func (f *follower) ask(c *control.Client, r *run) error {
 
 func (f *follower) askAgain(c *control.Client, r *run, news <-chan struct{}) error {
 	for f.wait(time.After(idleEvery), news) {
+		asked := time.Now()
 		snap, err := c.Snapshot()
 		if err != nil {
 			return err
 		}
 		f.update(func() { r.Snapshot, r.Err, r.known = snap, nil, true })
-		if !f.wait(time.After(askEvery), nil) {
+		pause := min(max(askEvery, askShare*time.Since(asked)), idleEvery)
+		if !f.wait(time.After(pause), nil) {
 			break
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/command/block"
+	"qq/internal/app/narrator"
 	"qq/internal/app/output"
 	"qq/internal/app/pane"
 	"qq/internal/app/steering"
@@ -136,7 +137,7 @@ func (t top) print(ctx context.Context, path string) error {
 	if _, err := c.Subscribe(control.Subscribe{Light: true}); err != nil {
 		return err
 	}
-	n := output.NewNarrator(t.Out, false)
+	n := narrator.New(t.Out, false)
 	for {
 		e, err := c.Next()
 		switch {

@@ -131,10 +131,6 @@ func progress(b *board.Batch, now time.Time, width int) string {
 	text := fmt.Sprintf("%d done", b.Done)
 	if b.Total > 0 {
 		text = fmt.Sprintf("%d/%d done", b.Done, b.Total)
-		if wide := min(width/6, 24); wide >= 12 {
-			full := min(b.Done, b.Total) * wide / b.Total
-			text = strings.Repeat("█", full) + strings.Repeat("░", wide-full) + " " + text
-		}
 	}
 	if b.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", b.Failed)
@@ -143,20 +139,30 @@ func progress(b *board.Batch, now time.Time, width int) string {
 		text += fmt.Sprintf(", %d cancelled", b.Cancelled)
 	}
 	took, worked := now.Sub(b.Started).Seconds(), b.Done-b.Cached-b.Cancelled
-	if worked <= 0 || took <= 0 {
-		return text
+	if worked > 0 && took > 0 {
+		rate := float64(worked) / took
+		if rate >= 1 {
+			text += fmt.Sprintf(", %.1f/s", rate)
+		} else {
+			text += fmt.Sprintf(", %.1f/min", rate*60)
+		}
+		if b.Total > b.Done {
+			text += ", " + output.Left(time.Duration(float64(b.Total-b.Done)/rate*float64(time.Second))) + " left"
+		}
 	}
-	rate := float64(worked) / took
-	if rate >= 1 {
-		text += fmt.Sprintf(", %.1f/s", rate)
-	} else {
-		text += fmt.Sprintf(", %.1f/min", rate*60)
-	}
-	if b.Total > b.Done {
-		text += ", " + output.Left(time.Duration(float64(b.Total-b.Done)/rate*float64(time.Second))) + " left"
+	if wide := min(width-besides-len(text), longest); wide >= shortestBar && b.Total > 0 {
+		full := min(b.Done, b.Total) * wide / b.Total
+		return strings.Repeat("█", full) + strings.Repeat("░", wide-full) + " " + text
 	}
 	return text
 }
+
+// Columns of the bar of a batch, and of what is in its row besides the bar and the text about it.
+const (
+	shortestBar = 8
+	longest     = 24
+	besides     = 40
+)
 
 // slowest tells of the task of a batch that is at work for the longest time.
 func slowest(r *run, now time.Time) string {

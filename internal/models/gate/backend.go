@@ -108,6 +108,7 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 		resp     llm.Response
 		err      error
 		used     task.Usage
+		waited   time.Duration
 		attempts int
 	)
 	// The library's own result is ignored: it hides the cause of ctx, and drops an
@@ -115,7 +116,9 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	_ = failsafe.With[any](b.retry).WithContext(ctx).Run(func() error {
 		attempts++
 		for round := 1; ; round++ {
+			came := time.Now()
 			permit, refused := b.enter(ctx, err)
+			waited += time.Since(came)
 			if refused != nil {
 				if !isQuota(err) || !isQuota(refused) {
 					err = refused // else what the server said says more
@@ -133,7 +136,7 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 			}
 		}
 	})
-	resp.Usage = used
+	resp.Usage, resp.Waited = used, waited
 	switch {
 	case err == nil:
 		return resp, nil

@@ -389,11 +389,20 @@ func (slow) Chat(_ context.Context, _ llm.Request, yield func(llm.Chunk)) (llm.R
 	return llm.Response{}, nil
 }
 
+// late has a slot after a minute.
+type late struct{ unlimited }
+
+func (l late) Enter(context.Context, string, bool) (llm.Permit, error) {
+	time.Sleep(time.Minute)
+	return l, nil
+}
+
 // The time to the first piece of an answer is known, and does not count the attempts before it.
 func TestTimeToFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := Retrying(slow{}, "m", nil, Policy{}).Chat(t.Context(), llm.Request{}, nil)
+		r, err := Retrying(slow{}, "m", late{}, Policy{}).Chat(t.Context(), llm.Request{}, nil)
 		require.NoError(t, err)
-		assert.Equal(t, []time.Duration{2 * time.Second, 5 * time.Second}, []time.Duration{r.First, r.Took})
+		assert.Equal(t, []time.Duration{2 * time.Second, 5 * time.Second, time.Minute},
+			[]time.Duration{r.First, r.Took, r.Waited})
 	})
 }

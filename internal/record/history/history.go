@@ -10,10 +10,11 @@
 package history
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"qq/internal/record/ledger"
@@ -61,28 +62,25 @@ type Run struct {
 // Run returns the run with that id: of a prompt, a batch or a job. id may be the beginning or the end of an id if only
 // one matches. The error wraps [ledger.ErrNone] or [ledger.ErrAmbiguous].
 func (h History) Run(id string) (Run, error) {
-	list, err := h.led.Tree(id)
+	id, err := h.led.Whole(id)
 	if err != nil {
 		return Run{}, err
 	}
-	r := Run{}
-	batch, err := h.led.Find(id)
-	switch {
-	case err == nil:
-		rows, err := h.led.Batches(ledger.Filter{Batch: batch.ID, Limit: 1})
-		if err != nil {
-			return Run{}, err
-		}
-		if len(rows) == 0 { // it was cleared meanwhile
-			return Run{}, fmt.Errorf("show %s: %w", id, ledger.ErrNone)
-		}
-		r.ID, r.Batch = batch.ID, &rows[0]
-	case !errors.Is(err, ledger.ErrNone) || len(list) == 0:
+	r := Run{ID: id, Jobs: []*Job{}}
+	rows, err := h.led.Batches(ledger.Filter{Batch: id, Limit: 1})
+	if err != nil {
 		return Run{}, err
-	default:
-		r.ID = list[0].ID
 	}
-	return r, h.grow(&r, list)
+	if len(rows) > 0 {
+		r.Batch = &rows[0]
+	}
+	if err := h.grow(&r); err != nil {
+		return Run{}, err
+	}
+	if r.Batch == nil && len(r.Jobs) == 0 { // it was cleared meanwhile
+		return Run{}, fmt.Errorf("show %s: %w", id, ledger.ErrNone)
+	}
+	return r, nil
 }
 
 // Whole returns the run that a job, a prompt, a batch or a root belongs to.
@@ -94,18 +92,27 @@ func (h History) Whole(id string) (Run, error) {
 	return h.Run(top)
 }
 
-// grow makes the tree of list, in which parents come before their children.
-func (h History) grow(r *Run, list []ledger.Run) error {
-	ends, err := h.led.Outcomes(r.ID)
-	if err != nil {
+// grow reads the jobs of r. A run may have very many, so two queries run at once, and the one for attempts runs only if
+// there are some.
+func (h History) grow(r *Run) error {
+	var list []ledger.Run
+	var ends map[string]ledger.Outcome
+	var errs [2]error
+	var reading sync.WaitGroup
+	reading.Go(func() { list, errs[0] = h.led.Tree(r.ID) })
+	reading.Go(func() { ends, errs[1] = h.led.Outcomes(r.ID) })
+	reading.Wait()
+	if err := cmp.Or(errs[:]...); err != nil {
 		return err
 	}
-	attempts, err := h.led.Attempts(r.ID)
-	if err != nil {
-		return err
+	var attempts map[string][]ledger.AttemptRow
+	if slices.ContainsFunc(list, func(one ledger.Run) bool { return one.Attempts > 1 }) {
+		var err error
+		if attempts, err = h.led.Attempts(r.ID); err != nil {
+			return err
+		}
 	}
 	jobs := make(map[string]*Job, len(list))
-	r.Jobs = []*Job{}
 	for _, one := range list {
 		j := &Job{Run: one, Earlier: attempts[one.ID], Outcome: ends[one.ID]}
 		jobs[one.ID] = j

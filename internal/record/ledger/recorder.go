@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -72,6 +73,9 @@ type Recorder struct {
 	index   *Ledger // nil until [Recorder.Ledger] opens it
 	failed  error   // the error of opening the index
 }
+
+// Home returns the folder of qq in which the ledger is.
+func (r *Recorder) Home() string { return filepath.Dir(r.file) }
 
 // NewRecorder returns the recorder of the root r. It creates no file before the first
 // record.

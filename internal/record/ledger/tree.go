@@ -8,6 +8,11 @@ import (
 	"qq/pkg/task"
 )
 
+// Whole returns the full id of a run or a batch. id may be the beginning or the end of an id if only one matches.
+func (l *Ledger) Whole(id string) (string, error) {
+	return l.resolve("show "+id, id, "executions", "batches")
+}
+
 // Tree returns a run, or the tasks of a batch, with everything that was delegated from
 // them. Parents come before their children, and children in the order in which they
 // started.

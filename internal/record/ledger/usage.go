@@ -52,13 +52,14 @@ func (l *Ledger) Stats(f Filter) (stats []Stat, err error) {
 		query := `SELECT agent, model, coalesce(nullif(status, ''), iif(` + amongLive + `, 'running', 'interrupted')) AS st,
   count(*), sum(attempts > 1), sum(duration_ms), sum(queued_ms),
   ` + usageSums + `, sum(coalesce(t ->> 'answers', 0)), sum(coalesce(t ->> 'first_ms', 0)),
-  sum(coalesce(t ->> 'took_ms', 0))
+  sum(coalesce(t ->> 'took_ms', 0)), sum(coalesce(t ->> 'waited_ms', 0))
 FROM (SELECT *, (SELECT o.record -> '$.did.model' FROM results o WHERE o.execution = n) AS t FROM runs` + w.String() +
 			`) GROUP BY agent, model, st ORDER BY agent, model, st`
 		stats, err = selection.Collect(l.db, query, append([]any{alive}, w.Args...), func(r *sql.Rows, s *Stat) error {
 			to := append([]any{&s.Agent, &s.Model, &s.Status, &s.Runs, &s.Repeated, &s.DurationMS, &s.QueuedMS},
 				targets(&s.Usage)...)
-			return r.Scan(append(to, &s.Time.Answers, &s.Time.FirstMS, &s.Time.TookMS)...)
+			return r.Scan(append(to, &s.Time.Answers, &s.Time.FirstMS, &s.Time.TookMS,
+				&s.Time.WaitedMS)...)
 		})
 		return err
 	})

@@ -38,6 +38,8 @@ type Runner interface {
 type Past interface {
 	// Usual returns how long tasks of these agents usually take. It leaves out agents of which that is not known.
 	Usual(agents []string) map[string]time.Duration
+	// KeepPlan keeps the plan of a batch, as JSON, for those who look at the batch later.
+	KeepPlan(batch string, text []byte)
 }
 
 // Batch is what is known of a batch before it runs. [Batch.See] is called with each of its tasks, then [Batch.Arrange].
@@ -140,19 +142,23 @@ func (b *Batch) Describe(past Past) plan.Description {
 // maxAnnounced is how many tasks the event of a plan lists. Of a larger batch it has the numbers only.
 const maxAnnounced = 1000
 
-// Announce tells the plan to those who watch.
+// Announce tells the plan to those who watch, and keeps it.
 func (b *Batch) Announce(id string, past Past) {
-	if b.Plan == nil || !b.Runner.Events().Wanted() {
+	if b.Plan == nil || b.Plan.Len() > maxAnnounced && !b.Runner.Events().Wanted() {
 		return
 	}
 	d := b.Describe(past)
-	if len(d.Tasks) > maxAnnounced {
+	long := len(d.Tasks) > maxAnnounced
+	if long {
 		d.Tasks, d.Stages = []plan.Described{}, [][]string{}
 		d.Summary.Order, d.Summary.LongestChain = []string{}, []string{}
 	}
 	text, err := json.Marshal(d)
 	if err != nil {
 		return // strings and numbers never fail
+	}
+	if !long {
+		past.KeepPlan(id, text)
 	}
 	b.Runner.Events().Emit(event.Event{Type: event.Plan, BatchID: id, Plan: text})
 }

@@ -22,7 +22,10 @@ import (
 )
 
 // runner knows agents that write, writer and coder. Any other one only reads.
-type runner struct{ events *event.Stream }
+type runner struct {
+	events *event.Stream
+	kept   map[string]string // plans
+}
 
 func (r runner) Root() string          { return "/root" }
 func (r runner) Events() *event.Stream { return r.events }
@@ -44,6 +47,13 @@ func (r runner) Planned(t task.Task) plan.Task {
 		p.Targets = append(p.Targets, targets.Parse("/root/"+text, false))
 	}
 	return p
+}
+
+// KeepPlan implements Past.
+func (r runner) KeepPlan(batch string, text []byte) {
+	if r.kept != nil {
+		r.kept[batch] = string(text)
+	}
 }
 
 // Usual implements Past.
@@ -220,7 +230,7 @@ func (s *sink) Handle(e event.Event) { s.events = append(s.events, e) }
 
 func TestAnnounce(t *testing.T) {
 	var s sink
-	with := runner{event.NewStream("", &s)}
+	with := runner{event.NewStream("", &s), map[string]string{}}
 	b := arranged(t, Rules{}, task.Task{Text: "x", Priority: 1})
 	b.Runner = with
 	b.Announce("batch", with)
@@ -229,6 +239,8 @@ func TestAnnounce(t *testing.T) {
 	assert.Equal(t, "batch", s.events[0].BatchID)
 	assert.True(t, strings.HasPrefix(string(s.events[0].Plan), `{"tasks":[{"id":"1",`), string(s.events[0].Plan))
 
+	assert.Equal(t, string(s.events[0].Plan), with.kept["batch"])
+	delete(with.kept, "batch")
 	many := make([]task.Task, maxAnnounced+1)
 	for i := range many {
 		many[i] = task.Task{Text: "x", Priority: 1}
@@ -238,6 +250,7 @@ func TestAnnounce(t *testing.T) {
 	b.Announce("batch", with)
 	assert.Contains(t, string(s.events[1].Plan), `{"tasks":[],"stages":[],"summary":{"tasks":1001,`)
 	assert.Less(t, len(s.events[1].Plan), 500)
+	assert.Empty(t, with.kept, "a plan without its tasks is not kept")
 	b.Plan = nil
 	b.Announce("batch", with)
 	assert.Len(t, s.events, 2)

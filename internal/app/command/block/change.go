@@ -28,7 +28,15 @@ func Change(old, text string) string {
 }
 
 // sure reports whether all terminals agree about the columns of r. They do not about emoji, for example.
-func sure(r rune) bool { return r < 0x300 || strings.ContainsRune(marks, r) }
+func sure(r rune) bool {
+	switch {
+	case r < 0x300:
+		return true
+	case r >= 0x3041 && r < 0x3100, r >= 0x4e00 && r < 0xa000, r >= 0xac00 && r < 0xd7a4: // kana, Chinese, Korean
+		return columns.Rune(r) == 2
+	}
+	return strings.ContainsRune(marks, r)
+}
 
 // marks are characters of qq itself.
 const marks = "●◦✓✗›▸▾…─│█░"

@@ -1,0 +1,168 @@
+package serve
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"qq/internal/app/figures"
+	"qq/internal/app/output"
+	"qq/internal/app/serve/page"
+	"qq/internal/app/serve/view"
+	"qq/internal/app/serve/words"
+	"qq/internal/record/history"
+	"qq/internal/record/ledger"
+	"qq/pkg/task"
+)
+
+// perPage is how many runs a list has.
+const perPage = 50
+
+func (s *server) showRuns(w http.ResponseWriter, r *http.Request) error {
+	s.hub.Refresh()
+	data, err := s.runs(number(r, "before"))
+	if err != nil {
+		return err
+	}
+	if number(r, "before") == 0 {
+		data.Events = s.root + "events"
+	}
+	return s.show(w, "runs", data)
+}
+
+// runs is the list of runs, those that are at work first. before is a time in milliseconds; 0 means now.
+func (s *server) runs(before int) (page.Runs, error) {
+	data := page.Runs{Frame: page.Frame{Title: page.Clean("Runs"), Tab: "runs"}}
+	if err := s.store.Fresh(); err != nil {
+		return data, err
+	}
+	f := ledger.Filter{Limit: perPage + 1}
+	if before > 0 {
+		f.Until = time.UnixMilli(int64(before))
+		data.Newer = s.root
+	}
+	list, err := s.store.List(f)
+	if err != nil {
+		return data, err
+	}
+	if len(list) > perPage {
+		list = list[:perPage]
+		data.Older = fmt.Sprintf("%s?before=%d", s.root, list[perPage-1].Started().UnixMilli())
+	}
+	known := map[string]bool{}
+	for _, e := range list {
+		known[e.ID()] = true
+		row := s.runRow(e)
+		if e.Live() {
+			data.Live = append(data.Live, row)
+		} else {
+			data.Past = append(data.Past, row)
+		}
+	}
+	for _, st := range s.hub.Roots() {
+		if st.End != view.Running || before > 0 {
+			continue
+		}
+		id := cmp.Or(st.Root.BatchID, st.Root.ExecutionID)
+		if !known[id] { // the ledger does not know it, or not yet
+			data.Live = append(data.Live, s.rootRow(id, st))
+		}
+		data.Questions = append(data.Questions, s.view().Questions(st, "")...)
+	}
+	slices.SortStableFunc(data.Live, func(a, b page.RunRow) int { return cmp.Compare(b.Stamp, a.Stamp) })
+	return data, nil
+}
+
+// runRow is a recorded run in the list.
+func (s *server) runRow(e history.Entry) page.RunRow {
+	row := page.RunRow{
+		ID: e.ID(), URL: s.view().RunURL(e.ID()), State: words.Status(e.Status()), When: words.When(e.Started(),
+			s.now()),
+		Stamp: page.Stamp(e.Started()),
+	}
+	st, live := s.hub.Of(e.ID())
+	live = live && st.End == view.Running
+	if b := e.Batch; b != nil {
+		done, failed := b.Done()
+		if live && st.Batch != nil {
+			done, failed = st.Batch.Done, st.Batch.Failed
+		}
+		row.Name = view.BatchName(b)
+		row.Meta = append(row.Meta, page.Clean(fmt.Sprintf("%s of %s done", words.Thousands(done),
+			words.Thousands(b.Count))))
+		if failed > 0 {
+			row.Meta = append(row.Meta, page.Clean(words.Thousands(failed)+" failed"))
+		}
+		row.Meta = s.liveMeta(row.Meta, st, live, b.DurationMS, b.Usage)
+		row.Shares = shares(done-failed, failed, b.Count)
+		return row
+	}
+	p := e.Prompt
+	row.Name = page.Line(p.Task, view.MaxTitle)
+	row.Meta = append(row.Meta, page.Line(p.Agent, 40))
+	if p.Model != "" {
+		row.Meta = append(row.Meta, page.Line(p.Model, 60))
+	}
+	row.Meta = s.liveMeta(row.Meta, st, live, p.DurationMS, p.TotalUsage)
+	return row
+}
+
+// liveMeta adds how long a run took and what it used, or what it does now.
+func (s *server) liveMeta(meta []page.Text, st view.State, live bool, ms int64, used task.Usage) []page.Text {
+	add := func(text string) { meta = append(meta, page.Clean(text)) }
+	if live {
+		queued := 0
+		for _, j := range st.Jobs {
+			if j.State == task.Queued {
+				queued++
+			}
+		}
+		add(fmt.Sprintf("%d at work", st.AtWork))
+		if queued > 0 {
+			add(fmt.Sprintf("%d next", queued))
+		}
+		if st.Paused {
+			add("paused")
+		}
+		add(figures.Roundly(s.now().Sub(st.Root.Started)))
+		used = st.Used
+	} else if ms > 0 {
+		add(words.Took(ms))
+	}
+	if t := words.Tokens(used); t != "" {
+		add(t + " tokens")
+	}
+	if used.PricedTokens > 0 && used.Cost > 0 {
+		add(output.Cost(used))
+	}
+	return meta
+}
+
+// rootRow is a run that only its root knows.
+func (s *server) rootRow(id string, st view.State) page.RunRow {
+	name := st.Root.Command + " in " + st.Root.Dir
+	for _, j := range st.Jobs {
+		if j.ExecutionID == id {
+			name = j.Task
+		}
+	}
+	return page.RunRow{
+		ID: id, URL: s.view().RunURL(id), Name: page.Line(name, view.MaxTitle), State: words.Status(task.Running),
+		When: words.When(st.Root.Started, s.now()), Stamp: page.Stamp(st.Root.Started),
+		Meta: s.liveMeta(nil, st, true, 0, task.Usage{}),
+	}
+}
+
+// shares is a bar of those that succeeded, those that failed, and the rest.
+func shares(ok, failed, all int) []page.Share {
+	if all == 0 {
+		return nil
+	}
+	a, b := ok*1000/all, failed*1000/all
+	if failed > 0 {
+		b = max(b, 4)
+	}
+	return []page.Share{{Class: page.OK, X: 0, Width: a}, {Class: page.Bad, X: a, Width: b}}
+}

@@ -1,0 +1,77 @@
+package talk
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/llm"
+	"qq/pkg/tool"
+)
+
+// called is a call with its result.
+func called(id, name, args string, failed bool) []llm.Entry {
+	return []llm.Entry{
+		{Message: llm.Message{Role: llm.Assistant, Calls: []tool.Call{{ID: id, Name: name,
+			Arguments: json.RawMessage(args)}}}},
+		{Message: llm.Message{Role: llm.ToolRole, CallID: id, Tool: name, Content: "said"}, Failed: failed},
+	}
+}
+
+// Only what was done counts as a change: no call that failed, none without a result, and none that only reads.
+func TestChanges(t *testing.T) {
+	var all []llm.Entry
+	for _, one := range [][]llm.Entry{
+		called("1", "edit_file", `{"path":"a.go","old_text":"x","new_text":"y"}`, false),
+		called("2", "edit_file", `{"path":"b.go","old_text":"x","new_text":"y"}`, true),
+		called("3", "read_file", `{"path":"c.go"}`, false),
+		called("4", "create_file", `{"path":"d.go","content":"one\ntwo\n"}`, false),
+		called("5", "delete_file", `{"path":"e.go"}`, false),
+		called("6", "edit_file", `no JSON`, false),
+		called("7", "write_file", `{"path":"f.go","content":"z"}`, false)[:1],
+	} {
+		all = append(all, one...)
+	}
+	files := Changes([]string{"a.go", "made.txt"}, all)
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name.String())
+	}
+	require.Equal(t, []string{"a.go", "d.go", "e.go", "made.txt"}, names)
+	assert.Equal(t, "-x", files[0].Lines[1].Text.String())
+	assert.Equal(t, "del", files[0].Lines[1].Class)
+	assert.Equal(t, "add", files[0].Lines[2].Class)
+	assert.Len(t, files[0].Lines, 3)
+	assert.Equal(t, "created", files[1].Note)
+	assert.Contains(t, files[3].Note, "by a command")
+}
+
+func TestEntries(t *testing.T) {
+	long := called("1", "read_file", `{"path":"a"}`, true)
+	long[1].Content = string(make([]byte, 2*maxText))
+	views := Entries(long)
+	require.Len(t, views, 2)
+	assert.Equal(t, "Agent", views[0].Who.String())
+	assert.Equal(t, "read_file", views[0].Calls[0].Tool.String())
+	assert.NotEmpty(t, views[1].Folded)
+	assert.True(t, views[1].Failed)
+	assert.Contains(t, views[1].Text.String(), "[20000 more bytes are not shown]")
+}
+
+// FuzzEntries: whatever a transcript has, its page can be made.
+func FuzzEntries(f *testing.F) {
+	f.Add("edit_file", `{"path":"a.go","old_text":"x","new_text":"y"}`, "said")
+	f.Add("write_file", `{"path":"\u202e"}`, "\x1b[31m")
+	f.Fuzz(func(t *testing.T, name, args, content string) {
+		all := called("1", name, args, false)
+		all[1].Content = content
+		assert.Len(t, Entries(all), 2)
+		for _, file := range Changes(nil, all) {
+			for _, r := range file.Name.String() {
+				assert.False(t, tool.Obeyed(r), "%q", file.Name)
+			}
+		}
+	})
+}

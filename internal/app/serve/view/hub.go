@@ -1,0 +1,322 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"qq/internal/control"
+)
+
+const (
+	lookEvery = 500 * time.Millisecond // for new sockets
+	least     = 250 * time.Millisecond // between two snapshots of a root
+	calm      = time.Second            // after which a snapshot is taken anyway
+	known     = 30 * time.Second       // a root that has ended
+)
+
+// End is how a root has ended.
+type End int
+
+// How roots end.
+const (
+	Running End = iota
+	Ended       // it has said so
+	Lost        // the connection ended without a word: it was killed, or broke down
+)
+
+// State is what a root has said last.
+type State struct {
+	ID   string // of the root
+	Path string // of its socket
+	control.Snapshot
+	End  End
+	When time.Time // of the snapshot, or of the end
+}
+
+// Hub follows all roots. Several goroutines may call its methods at once.
+type Hub struct {
+	home    string
+	mu      sync.Mutex
+	roots   map[string]*State // by id; a State is never changed
+	viewers map[chan struct{}]bool
+	work    sync.WaitGroup
+}
+
+// New returns a hub for home, the folder of qq.
+func New(home string) *Hub {
+	return &Hub{home: home, roots: map[string]*State{}, viewers: map[chan struct{}]bool{}}
+}
+
+// Run follows roots until ctx has ended.
+func (h *Hub) Run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	defer h.work.Wait()
+	for {
+		h.look(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look begins to follow new roots, and forgets those that have ended.
+func (h *Hub) look(ctx context.Context) {
+	paths, _ := filepath.Glob(filepath.Join(h.home, "run", "*", "*.sock")) // the pattern is right
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	there := map[string]bool{}
+	for _, path := range paths {
+		id := strings.TrimSuffix(filepath.Base(path), ".sock")
+		there[id] = true
+		if h.roots[id] == nil {
+			s := &State{ID: id, Path: path}
+			h.roots[id] = s
+			h.work.Go(func() { h.follow(ctx, *s) })
+		}
+	}
+	maps.DeleteFunc(h.roots, func(id string, s *State) bool {
+		return s.End != Running && !there[id] && time.Since(s.When) > known
+	})
+}
+
+// follow follows one root until it ends.
+func (h *Hub) follow(ctx context.Context, s State) {
+	for ctx.Err() == nil {
+		end, err := h.session(ctx, &s)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil && end == Lost { // it may only have dropped us
+			continue
+		}
+		if errors.Is(err, control.ErrSilent) || isBusy(err) {
+			pause(ctx, calm)
+			continue
+		}
+		if s.End = end; end == Running {
+			s.End = Lost
+		}
+		s.When = time.Now()
+		h.publish(s)
+		return
+	}
+}
+
+func isBusy(err error) bool {
+	fault, ok := errors.AsType[*control.Fault](err)
+	return ok && fault.Code == control.CodeBusy
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// session follows the root over one connection. It returns how that ended: Running with an error if there was none.
+func (h *Hub) session(ctx context.Context, s *State) (End, error) {
+	events, err := control.Dial(s.Path)
+	if err != nil {
+		return Running, err
+	}
+	defer events.Close()
+	// A face that shows questions says so: a root without a terminal then waits for the answer.
+	if s.Snapshot, err = events.Subscribe(control.Subscribe{Light: true, Answers: true}); err != nil {
+		return Running, err
+	}
+	s.When = time.Now()
+	h.publish(*s)
+
+	news := make(chan struct{}, 1)
+	end := Lost
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for {
+			_, err := events.Next()
+			if errors.Is(err, io.EOF) {
+				end = Ended
+			}
+			if err != nil {
+				return
+			}
+			signal(news)
+		}
+	}()
+	asked, err := h.ask(ctx, s, news, read)
+	if asked != nil {
+		asked.Close()
+	}
+	events.Close()
+	<-read
+	if end == Ended {
+		err = nil
+	}
+	return end, err
+}
+
+// ask takes a snapshot each time that there is news, until the subscription has ended.
+func (h *Hub) ask(ctx context.Context, s *State, news, read <-chan struct{}) (c *control.Client, err error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return c, nil
+		case <-read:
+			return c, nil
+		case <-news:
+		case <-time.After(calm):
+		}
+		if !h.watched() {
+			continue
+		}
+		if c == nil {
+			if c, err = control.Dial(s.Path); err != nil {
+				c = nil
+			}
+		}
+		if c != nil {
+			snap, err := c.Snapshot()
+			if err != nil { // the next one is asked over another connection
+				c.Close()
+				c = nil
+			} else {
+				s.Snapshot, s.When = snap, time.Now()
+				h.publish(*s)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-read:
+		case <-time.After(least):
+		}
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// publish keeps the state of a root, and tells all viewers.
+func (h *Hub) publish(s State) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.roots[s.ID] = &s
+	for c := range h.viewers {
+		signal(c)
+	}
+}
+
+func (h *Hub) watched() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.viewers) > 0
+}
+
+// View returns a channel that gets a value after a root has said something new. stop ends that.
+func (h *Hub) View() (news <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.viewers[c] = true
+	return c, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.viewers, c)
+	}
+}
+
+// refreshFor is how long a page waits for roots. One that is stopped is shown as it was.
+const refreshFor = 300 * time.Millisecond
+
+// Refresh takes a snapshot of each root of which there is no fresh one.
+func (h *Hub) Refresh() {
+	var asking sync.WaitGroup
+	for _, s := range h.Roots() {
+		if s.End != Running || time.Since(s.When) < least {
+			continue
+		}
+		asking.Go(func() {
+			_ = h.Steer(s.ID, func(c *control.Client) error { // what cannot be asked is shown as it was
+				snap, err := c.Snapshot()
+				if err != nil {
+					return err
+				}
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				if now := h.roots[s.ID]; now != nil && now.End == Running {
+					s.Snapshot, s.When = snap, time.Now()
+					h.roots[s.ID] = &s
+				}
+				return nil
+			})
+		})
+	}
+	asked := make(chan struct{})
+	go func() { // it ends with the last reply, or when a root has not replied in time
+		defer close(asked)
+		asking.Wait()
+	}()
+	select {
+	case <-asked:
+	case <-time.After(refreshFor):
+	}
+}
+
+// Roots returns all roots, those that began last first.
+func (h *Hub) Roots() []State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []State
+	for _, s := range h.roots {
+		if s.Root.ExecutionID != "" {
+			all = append(all, *s)
+		}
+	}
+	slices.SortFunc(all, func(a, b State) int { return b.Root.Started.Compare(a.Root.Started) })
+	return all
+}
+
+// Of returns the root with that id, or the one that works on the batch or the job with that id.
+func (h *Hub) Of(id string) (State, bool) {
+	for _, s := range h.Roots() {
+		if s.ID == id || s.Root.BatchID == id {
+			return s, true
+		}
+		for _, j := range s.Jobs {
+			if j.ExecutionID == id {
+				return s, true
+			}
+		}
+	}
+	return State{}, false
+}
+
+// Steer calls do with a connection to the root with that id. The error is [control.ErrNoRoot] if it is gone.
+func (h *Hub) Steer(root string, do func(*control.Client) error) error {
+	h.mu.Lock()
+	s := h.roots[root]
+	h.mu.Unlock()
+	if s == nil {
+		return control.ErrNoRoot
+	}
+	c, err := control.Dial(s.Path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return do(c)
+}

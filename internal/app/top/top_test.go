@@ -1,0 +1,144 @@
+package top
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/app/command/block"
+	"qq/internal/app/pane"
+	"qq/internal/control"
+	"qq/internal/control/board"
+	"qq/pkg/supervisor/jobs"
+	"qq/pkg/task"
+)
+
+var now = time.Date(2026, 11, 23, 20, 0, 0, 0, time.UTC)
+
+func job(id, parent, agent string, s task.Status) board.Job {
+	return board.Job{Job: jobs.Job{ExecutionID: id, ParentExecutionID: parent, Agent: agent, Task: "Do " + id, State: s,
+		Started: now.Add(-12 * time.Second), Doing: jobs.Streams}}
+}
+
+// prompt is a run of a prompt, batch one of a batch.
+func prompt() run {
+	r := run{known: true}
+	r.ID, r.Path = "0000-aaaaaaaa", "/run/a.sock"
+	r.Root = control.Root{ExecutionID: r.ID, Dir: "/home/me/work", Command: "run", Started: now.Add(-time.Minute)}
+	r.Jobs = []board.Job{job(r.ID, "", "default", task.Waiting), job("b-11111111", r.ID, "coder", task.Running),
+		job("c-22222222", "b-11111111", "explorer", task.Running), job("d-33333333", r.ID, "coder", task.Queued)}
+	r.Questions = make([]control.Question, 1)
+	return r
+}
+
+func batch() run {
+	r := run{known: true}
+	r.ID, r.Path = "0000-bbbbbbbb", "/run/b.sock"
+	r.Root = control.Root{ExecutionID: r.ID, BatchID: "e-44444444", Dir: "/tmp/x", Command: "batch",
+		Started: now.Add(-time.Minute)}
+	one := job("f-55555555", "", "explorer", task.Running)
+	one.BatchID = "e-44444444"
+	r.Jobs = []board.Job{one}
+	r.Batch = &board.Batch{ID: "e-44444444", Started: now.Add(-time.Minute), Total: 50, Done: 20, Failed: 2, Cached: 5}
+	return r
+}
+
+func texts(rows []pane.Row) (all []string) {
+	for _, r := range rows {
+		all = append(all, r.Text)
+	}
+	return all
+}
+
+// TestTree: runs with their jobs, closed and opened, chosen with keys that pass over what is no job.
+func TestTree(t *testing.T) {
+	tr := &tree{closed: map[string]bool{}}
+	size := block.Size{Columns: 83, Rows: 12}
+	show := func() []string {
+		runs := []run{prompt(), batch()}
+		tr.update(runs, now, 80)
+		return texts(tr.rows("head", "foot", nil, size))
+	}
+	all := show()
+	assert.Equal(t, "head", all[0])
+	assert.Equal(t, "› ▾ default aaaaaaaa  writes  Do 0000-aaaaaaaa (work)               1m 00s        ", all[1])
+	assert.Len(t, all, 12)
+	assert.Contains(t, all[2], "▾ ● coder")
+	assert.Contains(t, all[3], "  ● explorer")
+	assert.Contains(t, all[4], "1 queued")
+	assert.Contains(t, all[5], "20/50 done, 2 failed, 15.0/min, 2m 00s left")
+	wide := batch()
+	assert.Equal(t, "█████████░░░░░░░░░░░░░░░ 20/50 done, 2 failed, 15.0/min, 2m 00s left",
+		progress(wide.Batch, now, 200))
+	assert.Contains(t, all[6], "slowest: 12 s  Do f-55555555")
+	assert.Equal(t, "foot", all[11])
+	for _, want := range []string{"b-11111111", "c-22222222", "0000-bbbbbbbb", "f-55555555", "f-55555555"} {
+		tr.move(1)
+		assert.Equal(t, want, tr.chosen)
+		show()
+	}
+	tr.move(-100)
+	assert.Equal(t, "0000-aaaaaaaa", tr.chosen)
+	tr.open(false)
+	assert.Contains(t, show()[2], "batch bbbbbbbb")
+	tr.open(true)
+	assert.Contains(t, show()[2], "coder")
+	tr.move(100)
+	size.Rows = 5
+	all = show()
+	assert.Len(t, all, 5)
+	assert.Contains(t, all[3], "› ", "the chosen row is on the screen")
+	for columns := 1; columns < 200; columns += 7 { // it fits, whatever the size
+		tr.update([]run{prompt(), batch()}, now, columns)
+		for rows := 1; rows < 10; rows++ {
+			tr.rows("head", "foot", []string{"help"}, block.Size{Columns: columns, Rows: rows})
+		}
+	}
+}
+
+// TestGone: a job that is gone is not steered, and neither is what comes into its place.
+func TestGone(t *testing.T) {
+	tr := &tree{closed: map[string]bool{}, chosen: "c-22222222"}
+	r := prompt()
+	tr.update([]run{r}, now, 80)
+	require.NotNil(t, tr.it())
+	assert.Equal(t, "explorer 22222222", tr.it().name)
+	r.Jobs = r.Jobs[:2]
+	tr.update([]run{r}, now, 80)
+	assert.Nil(t, tr.it())
+	r.ended, r.how = now, "completed"
+	tr.update([]run{r}, now, 80)
+	tr.move(-9)
+	require.NotNil(t, tr.it())
+	assert.Empty(t, tr.it().path, "nobody can be asked")
+	assert.Contains(t, tr.it().text, "completed")
+}
+
+func TestHead(t *testing.T) {
+	ended := batch()
+	ended.ended = now
+	assert.Regexp(t, `^qq top  [0-9:]{8}  2 runs, 3 at work, 1 queued, 1 question for you$`,
+		head([]run{prompt(), batch(), ended}, now))
+}
+
+// TestFind: an id, its beginning or its end names a run or a job, if only one.
+func TestFind(t *testing.T) {
+	a, b := prompt().Standing, batch().Standing
+	dead := control.Standing{ID: "0000-cccccccc", Err: errors.New("it does not reply")}
+	for id, want := range map[string]string{"aaaaaaaa": a.ID, "22222222": a.ID, "e-44": b.ID, "0000-bbbbbbbb": b.ID} {
+		root, job, err := find([]control.Standing{a, b, dead}, id)
+		require.NoError(t, err, id)
+		assert.Equal(t, want, root.ID)
+		if id == "22222222" {
+			assert.Equal(t, "c-22222222", job)
+		}
+	}
+	for _, id := range []string{"0000", "22", "nobody", "cccccccc", ""} {
+		_, _, err := find([]control.Standing{a, b, dead}, id)
+		assert.Error(t, err, fmt.Sprintf("%q", id))
+	}
+}

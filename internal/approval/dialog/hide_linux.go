@@ -1,0 +1,9 @@
+package dialog
+
+import "golang.org/x/sys/unix"
+
+// Requests that read and set the mode of a terminal.
+const (
+	getMode = unix.TCGETS
+	setMode = unix.TCSETS
+)

@@ -1,9 +1,0 @@
-package approval
-
-import "golang.org/x/sys/unix"
-
-// Requests that read and set the mode of a terminal.
-const (
-	getMode = unix.TCGETS
-	setMode = unix.TCSETS
-)
