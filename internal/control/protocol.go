@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -180,6 +181,39 @@ type Question struct {
 	Tasks       []string    `json:"tasks,omitempty"`  // a line for each task that the call hands on
 	// Lasting is the rule that the answer folder would make; empty if that answer is not offered.
 	Lasting string `json:"lasting,omitempty"`
+	// Later says that there is no room for the preview now: Intent is cut, so that a face does not allow the call. The
+	// preview comes when some of the questions before it are answered.
+	Later bool `json:"later,omitempty"`
+}
+
+// maxPreviews is how many bytes the questions of one snapshot have, about. In JSON each may take six.
+const maxPreviews = 1 << 20
+
+// questionOf returns an open question as a snapshot shows it.
+func questionOf(q tool.Question) Question {
+	return Question{
+		QuestionID: q.ID, ExecutionID: q.ExecutionID, Chain: q.Chain, Depth: q.Depth, Task: q.Task,
+		Number: q.Number, Input: q.Input, Folder: filepath.Join(q.Folder, q.Intent.Dir), Intent: q.Intent,
+		Tasks: q.Intent.Tasks, Lasting: q.Lasting,
+	}
+}
+
+// size returns about how many bytes the texts of q take.
+func (q Question) size() int {
+	n := len(q.Intent.Preview) + len(q.Intent.Command) + len(q.Intent.Summary) + len(q.Task) + len(q.Input)
+	for _, t := range q.Tasks {
+		n += len(t)
+	}
+	return n
+}
+
+// later returns q without its long texts.
+func (q Question) later() Question {
+	q.Later, q.Intent.Cut = true, true
+	q.Intent.Preview, q.Intent.Command, q.Tasks, q.Lasting = "", "", nil, ""
+	q.Intent.Summary, q.Task = task.Shorten(q.Intent.Summary, 200), task.Shorten(q.Task, 200)
+	q.Input = task.Shorten(q.Input, 200)
+	return q
 }
 
 // Code says for programs why a request failed.

@@ -324,13 +324,14 @@ func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte
 func (s *Server) snapshot(seq int64) *Snapshot {
 	tree, open, asking := s.cfg.Tree, s.cfg.Approvals.Open(), map[string]bool{}
 	snap := &Snapshot{Seq: seq, Root: s.root(), Batch: s.board.Batch(), Used: tree.Used()}
+	room := maxPreviews
 	for _, q := range open {
 		asking[q.ExecutionID] = true
-		snap.Questions = append(snap.Questions, Question{
-			QuestionID: q.ID, ExecutionID: q.ExecutionID, Chain: q.Chain, Depth: q.Depth, Task: q.Task,
-			Number: q.Number, Input: q.Input, Folder: filepath.Join(q.Folder, q.Intent.Dir), Intent: q.Intent,
-			Tasks: q.Intent.Tasks, Lasting: q.Lasting,
-		})
+		shown := questionOf(q)
+		if room -= shown.size(); room < 0 {
+			shown = shown.later()
+		}
+		snap.Questions = append(snap.Questions, shown)
 	}
 	snap.Max, snap.AtWork, snap.Paused = tree.Slots().State()
 	snap.Jobs, snap.Ended = s.board.Jobs(tree.Jobs(), asking), s.board.Ended()

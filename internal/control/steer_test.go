@@ -338,3 +338,43 @@ func TestSubscribersComeAndGo(t *testing.T) {
 	assert.ErrorIs(t, <-missed, io.EOF)
 	assert.Less(t, busy.Load(), int64(all/2))
 }
+
+// TestManyLargeQuestions: questions with large previews never make a snapshot too long. Those without room are cut
+// until others are answered.
+func TestManyLargeQuestions(t *testing.T) {
+	f, _ := serve(t, t.TempDir())
+	c := dial(t, f)
+	_, err := c.Subscribe(Subscribe{Answers: true, Light: true})
+	require.NoError(t, err)
+	go func() { // it reads what comes
+		for err := error(nil); err == nil; {
+			_, err = c.Next()
+		}
+	}()
+	const all = 20
+	preview := strings.Repeat("\x01", 100_000) // six times as long in JSON
+	var asking sync.WaitGroup
+	for n := range all {
+		asking.Go(func() {
+			f.questions.Ask(context.Background(), tool.Question{ExecutionID: fmt.Sprint(n), Intent: tool.Intent{
+				Tool: "write_file", Effect: tool.Writes, Risk: tool.Medium, Summary: "write", Preview: preview}})
+		})
+	}
+	looks := dial(t, f)
+	look := func() []Question {
+		snap, err := looks.Snapshot()
+		require.NoError(t, err)
+		return snap.Questions
+	}
+	require.Eventually(t, func() bool { return len(look()) == all }, soon, 10*time.Millisecond)
+	for n := range all {
+		open := look()
+		require.Len(t, open, all-n)
+		first, last := open[0], open[len(open)-1]
+		assert.Equal(t, []any{false, preview}, []any{first.Later, first.Intent.Preview})
+		assert.Equal(t, last.Later, last.Intent.Cut)
+		assert.Equal(t, all-n > maxPreviews/len(preview), last.Later, n)
+		require.NoError(t, looks.Answer(first.QuestionID, approval.No))
+	}
+	asking.Wait()
+}
