@@ -111,6 +111,7 @@ type sentQuestion struct {
 	ID      string `json:"id"`
 	Summary string `json:"summary"`
 	HTML    string `json:"html"`
+	Later   bool   `json:"later,omitempty"`
 }
 
 func (s *server) sent(questions []page.Question) ([]sentQuestion, error) {
@@ -120,7 +121,7 @@ func (s *server) sent(questions []page.Question) ([]sentQuestion, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, sentQuestion{q.ID, q.Summary.String(), html})
+		all = append(all, sentQuestion{q.ID, q.Summary.String(), html, q.Later})
 	}
 	return all, nil
 }
