@@ -205,11 +205,16 @@ func (v *runView) next() (any, bool, error) {
 	}
 	working, live := map[string]bool{}, map[string]*board.Job{}
 	for i := range st.Jobs {
+		live[st.Jobs[i].ExecutionID] = &st.Jobs[i]
+	}
+	if err := v.ended(&m, st, live); err != nil {
+		return nil, false, err
+	}
+	for i := range st.Jobs {
 		j := &st.Jobs[i]
-		live[j.ExecutionID] = j
 		it := &view.Item{Job: view.Record(j, st), Now: j}
 		row := v.view().Row(it, false)
-		if err := v.change(&m, row, j.ParentExecutionID); err != nil {
+		if _, err := v.change(&m, row, j.ParentExecutionID); err != nil {
 			return nil, false, err
 		}
 		if j.State == task.Queued || len(v.sent) <= view.SeenAtOnce || len(m.Work) == view.MaxAtWork ||
@@ -227,9 +232,6 @@ func (v *runView) next() (any, bool, error) {
 		working[row.ID] = true
 		m.Work = append(m.Work, one)
 	}
-	if err := v.ended(&m, st, live); err != nil {
-		return nil, false, err
-	}
 	v.working, v.live = working, live
 	if err := v.fill(&m); err != nil {
 		return nil, false, err
@@ -243,12 +245,16 @@ func (v *runView) next() (any, bool, error) {
 	return m, true, err
 }
 
-// change adds a row to m if it is new or differs from what was sent.
-func (v *runView) change(m *sentRun, row page.Row, under string) error {
+// change adds a row to m if it is new or differs from what was sent. It reports false if m is full: the row has to come
+// with the next message.
+func (v *runView) change(m *sentRun, row page.Row, under string) (bool, error) {
 	one := rowSent(row)
 	before, known := v.sent[row.ID]
-	if len(m.Changed) == maxSent || known && before == one {
-		return nil
+	if known && before == one {
+		return true, nil
+	}
+	if len(m.Changed) == maxSent {
+		return false, nil
 	}
 	v.sent[row.ID] = one
 	if under == v.under || under == "" {
@@ -257,12 +263,12 @@ func (v *runView) change(m *sentRun, row page.Row, under string) error {
 	if !known && (under != "" || v.total <= view.RowsPerPage) { // of a long batch, the first ones come by fill
 		html, err := v.pages.HTML("row", row)
 		if err != nil {
-			return err
+			return false, err
 		}
 		one.HTML, one.Under = html, &under
 	}
 	m.Changed = append(m.Changed, one)
-	return nil
+	return true, nil
 }
 
 // fillEvery is how often the list of a long batch is sent while it has not as many rows as a page.
@@ -291,7 +297,8 @@ func most(a, b task.Usage) task.Usage {
 	return a
 }
 
-// ended adds the jobs that have ended since the last time.
+// ended adds the jobs that have ended since the last time. Those for which m has no room stay in live: the next message
+// has them.
 func (v *runView) ended(m *sentRun, st view.State, live map[string]*board.Job) error {
 	ends := map[string]board.Ended{}
 	for _, e := range st.Ended {
@@ -322,8 +329,12 @@ func (v *runView) ended(m *sentRun, st view.State, live map[string]*board.Job) e
 				continue
 			}
 		}
-		if err := v.change(m, v.view().Row(it, false), j.ParentExecutionID); err != nil {
+		told, err := v.change(m, v.view().Row(it, false), j.ParentExecutionID)
+		if err != nil {
 			return err
+		}
+		if !told {
+			live[id] = j
 		}
 	}
 	return nil
@@ -339,10 +350,17 @@ func (v *runView) last(st view.State, known bool) (any, bool, error) {
 		for id, j := range v.live { // what was at work has ended with it
 			it := &view.Item{Job: view.Record(j, st)}
 			it.Live, it.Status, it.Now = false, task.Interrupted, nil
-			if err := v.change(&m, v.view().Row(it, true), j.ParentExecutionID); err != nil {
+			told, err := v.change(&m, v.view().Row(it, true), j.ParentExecutionID)
+			if err != nil {
 				return nil, false, err
 			}
-			_ = id
+			if told {
+				delete(v.live, id)
+			}
+		}
+		if len(v.live) > 0 { // the page goes on to listen
+			m.Ended = ""
+			return m, true, nil
 		}
 	}
 	v.store.Forget(v.id)
