@@ -71,6 +71,9 @@ func (s *server) runs(f ledger.Filter) (page.Runs, error) {
 		}
 		data.Questions = append(data.Questions, s.view().Questions(st, "")...)
 	}
+	for _, st := range s.hub.Closed() {
+		data.Notices = append(data.Notices, page.Notice{Class: page.Wait, Text: view.ClosedText(st)})
+	}
 	slices.SortStableFunc(data.Questions, func(a, b page.Question) int { return a.Asked.Compare(b.Asked) })
 	slices.SortStableFunc(data.Live, func(a, b page.RunRow) int { return cmp.Compare(b.Stamp, a.Stamp) })
 	return data, nil

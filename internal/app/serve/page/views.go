@@ -97,6 +97,7 @@ type Piece struct {
 // Runs is the page of all runs.
 type Runs struct {
 	Frame
+	Notices      []Notice
 	Live, Past   []RunRow
 	Questions    []Question
 	Newer, Older string

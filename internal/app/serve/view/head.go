@@ -158,6 +158,11 @@ func (v View) Notices(w Run) (all []page.Notice) {
 	if w.Killed() {
 		all = append(all, page.Notice{Class: page.Bad, Text: page.Clean(KilledText(w.Root))})
 	}
+	for _, st := range v.Store.Hub.Closed() {
+		if st.ID == w.ID || w.Batch != nil && w.Batch.Root == st.ID {
+			all = append(all, page.Notice{Class: page.Wait, Text: ClosedText(st)})
+		}
+	}
 	if w.AtWork && w.Root.Paused {
 		all = append(all, page.Notice{Class: page.Wait, Text: page.Clean("Paused: no further job starts.")})
 	}
@@ -169,6 +174,16 @@ func (v View) Notices(w Run) (all []page.Notice) {
 		all = append(all, page.Notice{Class: page.Bad, Text: page.Clean(w.Items[0].Error)})
 	}
 	return all
+}
+
+// ClosedText says why a root cannot be followed.
+func ClosedText(st State) page.Text {
+	problem, hint := task.Explain(st.Err)
+	text := fmt.Sprintf("Run %s works, but this page cannot follow it: %s", task.ShortID(st.ID), problem)
+	if hint != "" {
+		text += " (" + hint + ")"
+	}
+	return page.Line(text+". It is tried again each second.", 600)
 }
 
 // KilledText says that a root was killed, and what that means.

@@ -43,6 +43,7 @@ type State struct {
 	End   End
 	When  time.Time            // of the snapshot, or of the end
 	Asked map[string]time.Time // when its open questions were seen first, by their ids
+	Err   error                // why it cannot be followed; that is tried again
 }
 
 // Run is the id of the run that the root works on.
@@ -125,6 +126,13 @@ func (h *Hub) follow(ctx context.Context, s State) {
 			pause(ctx, calm)
 			continue
 		}
+		if err != nil && !errors.Is(err, control.ErrNoRoot) { // it works, but does not take us
+			s.Err = err
+			h.Publish(s)
+			pause(ctx, calm)
+			continue
+		}
+		s.Err = nil
 		if s.End = end; end == Running {
 			s.End = Lost
 		}
@@ -156,7 +164,7 @@ func (h *Hub) session(ctx context.Context, s *State) (End, error) {
 	if s.Snapshot, err = events.Subscribe(control.Subscribe{Light: true}); err != nil {
 		return Running, err
 	}
-	s.When = time.Now()
+	s.When, s.Err = time.Now(), nil
 	h.Publish(*s)
 
 	news := make(chan struct{}, 1)
@@ -400,6 +408,20 @@ func (h *Hub) Roots() []State {
 		}
 	}
 	slices.SortFunc(all, func(a, b State) int { return b.Root.Started.Compare(a.Root.Started) })
+	return all
+}
+
+// Closed returns the roots that do not let themselves be followed, in the order of their ids.
+func (h *Hub) Closed() []State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []State
+	for _, s := range h.roots {
+		if s.Err != nil {
+			all = append(all, *s)
+		}
+	}
+	slices.SortFunc(all, func(a, b State) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 

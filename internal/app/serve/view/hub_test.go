@@ -2,6 +2,8 @@ package view
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,6 +16,7 @@ import (
 
 	"qq/internal/approval"
 	"qq/internal/control"
+	"qq/internal/record/history"
 	"qq/pkg/event"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
@@ -87,4 +90,42 @@ func TestAttendsWhileAPageIsOpen(t *testing.T) {
 	is(0, "the root has ended")
 	require.Eventually(t, func() bool { return h.Roots()[0].End == Ended }, 5*time.Second, 5*time.Millisecond)
 	assert.Less(t, time.Since(begun), 2*time.Second)
+}
+
+// A root that does not take this server is shown with the reason, and asked again until it does.
+func TestClosedRootIsTriedAgain(t *testing.T) {
+	home := t.TempDir()
+	folder := filepath.Join(home, "run", "1")
+	require.NoError(t, os.MkdirAll(folder, 0o700))
+	l, err := net.Listen("unix", filepath.Join(folder, "root-1.sock"))
+	require.NoError(t, err)
+	var refusing sync.WaitGroup
+	refusing.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintln(c, `{"v":1,"type":"error","error":{"code":"forbidden","problem":"not you","hint":"be another"}}`)
+			c.Close()
+		}
+	})
+	h := New(home)
+	ctx, stop := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() { h.Run(ctx) })
+	defer work.Wait()
+	defer stop()
+	require.Eventually(t, func() bool { return len(h.Closed()) == 1 }, 5*time.Second, 5*time.Millisecond)
+	text := ClosedText(h.Closed()[0]).String()
+	assert.Contains(t, text, "not you (be another)")
+	v := View{Root: "/", Now: time.Now(), Store: &Store{Hub: h}}
+	notices := v.Notices(Run{Run: history.Run{ID: "root-1"}})
+	require.Len(t, notices, 1, "on the page of the run")
+	assert.Equal(t, text, notices[0].Text.String())
+	require.NoError(t, l.Close())
+	refusing.Wait()
+	startRoot(t, home)
+	assert.Eventually(t, func() bool { return len(h.Closed()) == 0 && len(h.Roots()) == 1 }, 5*time.Second,
+		5*time.Millisecond, "it takes the server now")
 }
