@@ -20,7 +20,8 @@ func many() view.State {
 	st := view.State{ID: "root-1", Snapshot: control.Snapshot{Root: control.Root{ExecutionID: "root-1"}}}
 	for i := range 400 {
 		st.Jobs = append(st.Jobs, board.Job{Job: jobs.Job{ExecutionID: fmt.Sprint("job-", i),
-			ParentExecutionID: "root-1", Agent: "a", Task: "t", State: task.Running, Queued: time.Now(), Started: time.Now()}})
+			ParentExecutionID: "root-1", Agent: "a", Task: "t",
+			State: task.Running, Queued: time.Now(), Started: time.Now()}})
 	}
 	return st
 }

@@ -4,6 +4,7 @@ package talk
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -102,7 +103,7 @@ func Changes(changed []string, entries []llm.Entry) (files []page.File) {
 			if !ok || failed[c.ID] || !done[c.ID] {
 				continue
 			}
-			named[name] = true
+			named[among(changed, name)] = true
 			if files = append(files, f); len(files) == maxDiffs {
 				return files
 			}
@@ -115,6 +116,22 @@ func Changes(changed []string, entries []llm.Entry) (files []page.File) {
 		}
 	}
 	return files
+}
+
+// among returns the name in changed, relative to the folder of a job, of the file that a call names in its own way. A
+// path from the top of the disk means the longest of those with which it ends: the folder may be gone.
+func among(changed []string, path string) string {
+	path = filepath.ToSlash(filepath.Clean(path))
+	if !filepath.IsAbs(path) {
+		return path
+	}
+	longest := ""
+	for _, name := range changed {
+		if strings.HasSuffix(path, "/"+name) && len(name) > len(longest) {
+			longest = name
+		}
+	}
+	return longest
 }
 
 // change is what a call has changed in a file.

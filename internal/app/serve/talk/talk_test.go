@@ -2,6 +2,7 @@ package talk
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -74,4 +75,16 @@ func FuzzEntries(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A file is there once, in whatever way a call names it.
+func TestChangesNameAFileOnce(t *testing.T) {
+	var all []llm.Entry
+	for i, path := range []string{"/work/abs.txt", "/work/sub/both.txt", "./dot.txt", "x/../up.txt"} {
+		all = append(all, called(fmt.Sprint(i), "write_file", `{"path":"`+path+`","content":"z"}`, false)...)
+	}
+	files := Changes([]string{"abs.txt", "both.txt", "dot.txt", "sub/both.txt", "up.txt"}, all)
+	require.Len(t, files, 5)
+	assert.Equal(t, "both.txt", files[4].Name.String(), "another file with the same last name")
+	assert.Contains(t, files[4].Note, "by a command")
 }
