@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
-	"time"
 
 	"qq/internal/app/figures"
 	"qq/internal/app/output"
@@ -22,34 +22,35 @@ const perPage = 50
 
 func (s *server) showRuns(w http.ResponseWriter, r *http.Request) error {
 	s.hub.Refresh()
-	data, err := s.runs(number(r, "before"))
+	q := r.URL.Query()
+	f := ledger.Filter{BehindRun: q.Get("run"), BehindBatch: q.Get("batch")}
+	data, err := s.runs(f)
 	if err != nil {
 		return err
 	}
-	if number(r, "before") == 0 {
+	if data.Newer == "" {
 		data.Events = s.root + "events"
 	}
 	return s.show(w, "runs", data)
 }
 
-// runs is the list of runs, those that are at work first. before is a time in milliseconds; 0 means now.
-func (s *server) runs(before int) (page.Runs, error) {
+// runs is the list of the runs that f selects, those that are at work first.
+func (s *server) runs(f ledger.Filter) (page.Runs, error) {
 	data := page.Runs{Frame: page.Frame{Title: page.Clean("Runs"), Tab: "runs"}}
 	if err := s.store.Fresh(); err != nil {
 		return data, err
 	}
-	f := ledger.Filter{Limit: perPage + 1}
-	if before > 0 {
-		f.Until = time.UnixMilli(int64(before))
+	first := f.BehindRun == "" && f.BehindBatch == ""
+	if !first {
 		data.Newer = s.root
 	}
-	list, err := s.store.List(f)
+	f.Limit = perPage
+	list, behind, err := s.store.Page(f)
 	if err != nil {
 		return data, err
 	}
-	if len(list) > perPage {
-		list = list[:perPage]
-		data.Older = fmt.Sprintf("%s?before=%d", s.root, list[perPage-1].Started().UnixMilli())
+	if behind != nil {
+		data.Older = s.root + "?" + url.Values{"run": {behind.BehindRun}, "batch": {behind.BehindBatch}}.Encode()
 	}
 	known := map[string]bool{}
 	for _, e := range list {
@@ -62,7 +63,7 @@ func (s *server) runs(before int) (page.Runs, error) {
 		}
 	}
 	for _, st := range s.hub.Roots() {
-		if st.End != view.Running || before > 0 {
+		if st.End != view.Running || !first {
 			continue
 		}
 		id := cmp.Or(st.Root.BatchID, st.Root.ExecutionID)

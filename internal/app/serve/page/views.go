@@ -122,7 +122,11 @@ type Row struct {
 }
 
 // Answer is one answer to a question.
-type Answer struct{ Value, Text, Class string }
+type Answer struct {
+	Value string
+	Text  Text
+	Class string
+}
 
 // Question is an open question.
 type Question struct {
@@ -133,6 +137,7 @@ type Question struct {
 	Task     Text
 	Preview  []Piece
 	Cut      string // why it cannot be allowed
+	Later    bool   // it can be allowed later
 	Answers  []Answer
 }
 

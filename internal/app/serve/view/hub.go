@@ -46,12 +46,15 @@ type Hub struct {
 	mu      sync.Mutex
 	roots   map[string]*State // by id; a State is never changed
 	viewers map[chan struct{}]bool
+	seen    time.Time     // when the last page was loaded or left
+	lingers time.Duration // a page that was loaded, or left, counts as open so long
 	work    sync.WaitGroup
 }
 
 // New returns a hub for home, the folder of qq.
 func New(home string) *Hub {
-	return &Hub{home: home, roots: map[string]*State{}, viewers: map[chan struct{}]bool{}}
+	return &Hub{home: home, roots: map[string]*State{}, viewers: map[chan struct{}]bool{},
+		lingers: 10 * time.Second}
 }
 
 // Run follows roots until ctx has ended.
@@ -131,8 +134,7 @@ func (h *Hub) session(ctx context.Context, s *State) (End, error) {
 		return Running, err
 	}
 	defer events.Close()
-	// A face that shows questions says so: a root without a terminal then waits for the answer.
-	if s.Snapshot, err = events.Subscribe(control.Subscribe{Light: true, Answers: true}); err != nil {
+	if s.Snapshot, err = events.Subscribe(control.Subscribe{Light: true}); err != nil {
 		return Running, err
 	}
 	s.When = time.Now()
@@ -154,16 +156,78 @@ func (h *Hub) session(ctx context.Context, s *State) (End, error) {
 			signal(news)
 		}
 	}()
+	var attending sync.WaitGroup
+	attending.Go(func() { h.attend(ctx, s.Path, read) })
 	asked, err := h.ask(ctx, s, news, read)
 	if asked != nil {
 		asked.Close()
 	}
 	events.Close()
 	<-read
+	attending.Wait()
 	if end == Ended {
 		err = nil
 	}
 	return end, err
+}
+
+// attend says to a root that its questions are shown, while a page is open: a root without a terminal then waits for
+// the answers. While nobody looks, such a root refuses at once, as it does without this server. It ends with read.
+func (h *Hub) attend(ctx context.Context, path string, read <-chan struct{}) {
+	var face *control.Client
+	var lost chan struct{} // closed when the connection of face has ended
+	leave := func() {
+		if face != nil {
+			face.Close()
+			<-lost
+			face, lost = nil, nil
+		}
+	}
+	defer leave()
+	for {
+		switch open := h.attended(); {
+		case !open:
+			leave()
+		case face == nil:
+			face, lost = beFace(path)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-read:
+			return
+		case <-lost:
+			leave()
+			select { // the root may have ended, which read tells
+			case <-read:
+			case <-time.After(least):
+			}
+		case <-time.After(least):
+		}
+	}
+}
+
+// beFace subscribes as one that can answer. Both results are nil if the root does not take that. What it tells is read
+// and dropped: another connection shows it.
+func beFace(path string) (*control.Client, chan struct{}) {
+	c, err := control.Dial(path)
+	if err != nil {
+		return nil, nil
+	}
+	if _, err := c.Subscribe(control.Subscribe{Light: true, Answers: true}); err != nil {
+		c.Close()
+		return nil, nil
+	}
+	lost := make(chan struct{})
+	go func() {
+		defer close(lost)
+		for {
+			if _, err := c.Next(); err != nil {
+				return
+			}
+		}
+	}()
+	return c, lost
 }
 
 // ask takes a snapshot each time that there is news, until the subscription has ended.
@@ -226,6 +290,13 @@ func (h *Hub) watched() bool {
 	return len(h.viewers) > 0
 }
 
+// attended reports whether a page is open, or was some seconds ago. A browser without the script only loads pages.
+func (h *Hub) attended() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.viewers) > 0 || time.Since(h.seen) < h.lingers
+}
+
 // View returns a channel that gets a value after a root has said something new. stop ends that.
 func (h *Hub) View() (news <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
@@ -236,6 +307,7 @@ func (h *Hub) View() (news <-chan struct{}, stop func()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.viewers, c)
+		h.seen = time.Now()
 	}
 }
 
@@ -244,6 +316,9 @@ const refreshFor = 300 * time.Millisecond
 
 // Refresh takes a snapshot of each root of which there is no fresh one.
 func (h *Hub) Refresh() {
+	h.mu.Lock()
+	h.seen = time.Now()
+	h.mu.Unlock()
 	var asking sync.WaitGroup
 	for _, s := range h.Roots() {
 		if s.End != Running || time.Since(s.When) < least {
