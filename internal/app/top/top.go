@@ -284,7 +284,7 @@ func (s *screen) ended() (last string, yes bool) {
 		return "", s.runs.quiet()
 	}
 	for _, r := range all {
-		last += "run " + task.ShortID(r.ID) + " " + output.OneLine(r.how) + "; "
+		last += "run " + task.ShortID(r.called()) + " " + output.OneLine(r.how) + "; "
 	}
 	return strings.TrimSuffix(last, "; "), len(all) > 0
 }

@@ -84,7 +84,7 @@ func TestTree(t *testing.T) {
 	tr.move(-100)
 	assert.Equal(t, "0000-aaaaaaaa", tr.chosen)
 	tr.open(false)
-	assert.Contains(t, show()[2], "batch bbbbbbbb")
+	assert.Contains(t, show()[2], "batch 44444444", "the id by which qq runs knows it")
 	tr.open(true)
 	assert.Contains(t, show()[2], "coder")
 	tr.move(100)

@@ -57,7 +57,7 @@ func (t *tree) update(runs []run, now time.Time, width int) {
 
 // add adds the rows of a run.
 func (t *tree) add(r *run, now time.Time, width int) {
-	head := entry{id: r.ID, path: r.Path, root: true, name: steering.Name("run", r.ID), past: !r.ended.IsZero()}
+	head := entry{id: r.ID, path: r.Path, root: true, past: !r.ended.IsZero()}
 	if head.past {
 		now, head.path = r.ended, ""
 	}
@@ -89,8 +89,8 @@ func (t *tree) add(r *run, now time.Time, width int) {
 	} else if r.Root.Dir != "" {
 		about += " (" + filepath.Base(r.Root.Dir) + ")"
 	}
-	name := cmp.Or(agent, r.Root.Command, "run") + " " + task.ShortID(r.ID)
-	head.name = steering.Name(cmp.Or(agent, "run"), r.ID)
+	name := cmp.Or(agent, r.Root.Command, "run") + " " + task.ShortID(r.called())
+	head.name = steering.Name(cmp.Or(agent, "run"), r.called())
 	closed := t.closed[r.ID]
 	head.text = joblines.Head(closed, name, does, about, now.Sub(r.Root.Started), r.Used, width)
 	t.list = append(t.list, head)
