@@ -63,6 +63,34 @@ func (c Count) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// InBatch returns the counts with what a batch knows of its tasks: the list of a root holds only the queued ones that
+// come next, and the jobs that ended last.
+func (c Count) InBatch(b *board.Batch, list []board.Job) Count {
+	if b == nil {
+		return c
+	}
+	c.Ended, c.Failed = 0, 0 // the batch says how far it is
+	if b.Total > 0 {
+		queued, working := inBatch(list, b)
+		c.Queued += max(b.Total-b.Done-working, 0) - queued
+	}
+	return c
+}
+
+// inBatch counts the tasks of a batch in list.
+func inBatch(list []board.Job, b *board.Batch) (queued, working int) {
+	for _, j := range list {
+		switch {
+		case j.ParentExecutionID != "" || j.BatchID != b.ID:
+		case j.State == task.Queued:
+			queued++
+		default:
+			working++
+		}
+	}
+	return queued, working
+}
+
 // keep is how many ended jobs keep a line, of each agent that has started some. The others are counted.
 const keep = 3
 

@@ -121,8 +121,23 @@ func TestGone(t *testing.T) {
 func TestHead(t *testing.T) {
 	ended := batch()
 	ended.ended = now
-	assert.Regexp(t, `^qq top  [0-9:]{8}  2 runs, 3 at work, 1 queued, 1 question for you$`,
+	assert.Regexp(t, `^qq top  [0-9:]{8}  2 runs, 3 at work, 30 queued, 1 question for you$`,
 		head([]run{prompt(), batch(), ended}, now))
+}
+
+// TestBatchCounts: of a batch all tasks that have not started are counted, not only those that come next.
+func TestBatchCounts(t *testing.T) {
+	b := batch()
+	next, child := job("g-66666666", "", "explorer", task.Queued), job("h-77777777", "f-55555555", "coder", task.Queued)
+	next.BatchID = b.Batch.ID
+	b.Jobs = append(b.Jobs, next, child)
+	b.Ended = []board.Ended{{ExecutionID: "z", BatchID: b.Batch.ID, Status: task.Completed}}
+	assert.Contains(t, head([]run{b}, now), "1 at work, 30 queued", "29 tasks, and the child of one")
+	tr := &tree{closed: map[string]bool{}}
+	tr.update([]run{b}, now, 100)
+	assert.Equal(t, "    30 queued", tr.list[len(tr.list)-1].text)
+	b.Batch.Total = 0 // not known
+	assert.Contains(t, head([]run{b}, now), "1 at work, 2 queued")
 }
 
 // TestFind: an id, its beginning or its end names a run or a job, if only one.

@@ -120,6 +120,7 @@ func (t *tree) addJobs(r *run, head entry, now time.Time, width int) {
 		t.list = append(t.list, entry{id: l.ID, name: names[l.ID], path: head.path, text: l.Text, job: true,
 			past: !l.Live})
 	}
+	count = count.InBatch(r.Batch, r.Jobs)
 	count.AtWork = 0
 	if text := count.String(); text != "" {
 		t.list = append(t.list, entry{text: "    " + text})
@@ -189,12 +190,15 @@ func (t *tree) move(by int) {
 	if by < 0 {
 		step = -1
 	}
-	at := max(min(t.at+by, len(t.list)-1), 0)
-	for at >= 0 && at < len(t.list) && t.list[at].id == "" {
-		at += step
-	}
-	if at >= 0 && at < len(t.list) {
-		t.at, t.chosen = at, t.list[at].id
+	for _, step := range [2]int{step, -step} { // behind the last one there may be only counts
+		at := max(min(t.at+by, len(t.list)-1), 0)
+		for at >= 0 && at < len(t.list) && t.list[at].id == "" {
+			at += step
+		}
+		if at >= 0 && at < len(t.list) {
+			t.at, t.chosen = at, t.list[at].id
+			return
+		}
 	}
 }
 
@@ -254,15 +258,18 @@ func head(runs []run, now time.Time) string {
 		}
 		live++
 		asking += len(r.Questions)
+		var c joblines.Count
 		for _, j := range r.Jobs {
 			switch {
 			case j.ExecutionID == r.Root.ExecutionID:
 			case j.State == task.Queued:
-				queued++
+				c.Queued++
 			default:
-				atWork++
+				c.AtWork++
 			}
 		}
+		c = c.InBatch(r.Batch, r.Jobs)
+		atWork, queued = atWork+c.AtWork, queued+c.Queued
 	}
 	text := fmt.Sprintf("qq top  %s  %s, %d at work, %d queued", now.Local().Format("15:04:05"), several(live, "run"),
 		atWork, queued)
