@@ -45,6 +45,7 @@ type Face struct {
 	help   bool
 	input  *Input // a message is typed
 	to     Act
+	draft  string // a message that could not be sent
 	notice string
 	until  time.Time // the notice is shown
 }
@@ -76,7 +77,10 @@ func (f *Face) Rows(now time.Time, width, most int) output.Jobs {
 		Chosen: f.chosen})
 	f.read(b.Count.AtWork+b.Count.Queued > 0)
 	if b.Count.AtWork+b.Count.Queued == 0 {
-		f.lines, f.chosen, f.help, f.input = nil, "", false, nil
+		f.lines, f.chosen, f.help = nil, "", false
+		if f.input != nil {
+			f.draft, f.input = f.input.Text(), nil
+		}
 		return output.Jobs{}
 	}
 	f.lines = b.Lines
@@ -230,10 +234,23 @@ func (f *Face) press(k keys.Key) {
 	case k.Rune == 'p':
 		f.tell(Act{Run: f.run}.Pause())
 	case k.Rune == 'x':
-		f.with(func(a Act) { f.tell(a.Cancel()) })
+		f.withLive(func(a Act) { f.tell(a.Cancel()) })
 	case k.Rune == 'm':
-		f.with(func(a Act) { f.to, f.input = a, &Input{Prompt: "to " + a.Name + ": "} })
+		f.withLive(func(a Act) {
+			f.to, f.input, f.draft = a, NewInput("to "+a.Name+": ", f.draft), ""
+		})
 	}
+}
+
+// withLive is with for what only a job that has not ended can do. The caller holds f.mu.
+func (f *Face) withLive(do func(Act)) {
+	f.with(func(a Act) {
+		if !slices.ContainsFunc(f.lines, func(l joblines.Line) bool { return l.ID == a.ID && l.Live }) {
+			f.tell(a.Ended())
+			return
+		}
+		do(a)
+	})
 }
 
 // with calls do with the chosen job. The caller holds f.mu.
@@ -250,9 +267,9 @@ func (f *Face) with(do func(Act)) {
 func (f *Face) typed(k keys.Key) {
 	switch f.input.Press(k) {
 	case Entered:
-		text := f.input.Text()
-		f.input = nil
-		f.tell(f.to.Message(text))
+		notice, kept := f.to.Message(f.input.Text())
+		f.input, f.draft = nil, kept
+		f.tell(notice)
 	case Left:
 		f.input = nil
 	}

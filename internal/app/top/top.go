@@ -167,6 +167,7 @@ type screen struct {
 	help   bool
 	input  *steering.Input
 	to     steering.Act
+	draft  string // a message that could not be sent
 	notice string
 	shown  time.Time // the notice, since then
 	sure   string    // id of the run that x is to end
@@ -390,9 +391,9 @@ func (s *screen) steer(k keys.Key) {
 func (s *screen) typed(k keys.Key) {
 	switch s.input.Press(k) {
 	case steering.Entered:
-		text := s.input.Text()
-		s.input = nil
-		s.tell(s.to.Message(text))
+		notice, kept := s.to.Message(s.input.Text())
+		s.input, s.draft = nil, kept
+		s.tell(notice)
 	case steering.Left:
 		s.input = nil
 	}
@@ -413,13 +414,13 @@ func (s *screen) act(k keys.Key, sure string) {
 		s.sure = it.id
 		s.tell("x again ends the whole " + it.name)
 	case it.past && k.Code != keys.Enter:
-		s.tell(it.name + " has ended")
+		s.tell(a.Ended())
 	case k.Rune == 'x':
 		s.tell(a.Cancel())
 	case !it.job: // a batch
 		s.tree.open(s.tree.closed[it.id])
 	case k.Rune == 'm':
-		s.to, s.input = a, &steering.Input{Prompt: "to " + it.name + ": "}
+		s.to, s.input, s.draft = a, steering.NewInput("to "+it.name+": ", s.draft), ""
 	default:
 		s.log = steering.Follow(a)
 		s.pager = &pane.Pager{Title: "transcript of " + it.name, Hint: "↑ ↓ space b  scroll   q  goes back"}
