@@ -140,8 +140,8 @@ func (c *Count) end(e *board.Ended) {
 	}
 }
 
-// choose returns which rows are shown if there is not room for all: first the live jobs, and of them those around the
-// chosen one, then the jobs that ended last.
+// choose returns which rows are shown if there is not room for all: the chosen one, then live jobs, and of them those
+// around the chosen one, then the jobs that ended last.
 func choose(rows []*Node, v View) map[*Node]bool {
 	shown := map[*Node]bool{}
 	room, liveJobs, at := max(v.Most, 0), 0, 0
@@ -151,6 +151,9 @@ func choose(rows []*Node, v View) map[*Node]bool {
 				at = liveJobs
 			}
 			liveJobs++
+		} else if n.ID() == v.Chosen && room > 0 {
+			shown[n] = true
+			room--
 		}
 	}
 	first := max(min(at-room/2, liveJobs-room), 0)
@@ -166,7 +169,7 @@ func choose(rows []*Node, v View) map[*Node]bool {
 		i++
 	}
 	for i := len(rows) - 1; i >= 0 && room > 0; i-- {
-		if rows[i].Job == nil {
+		if rows[i].Job == nil && !shown[rows[i]] {
 			shown[rows[i]] = true
 			room--
 		}

@@ -75,6 +75,9 @@ func TestBlock(t *testing.T) {
 		`    ● explorer  grep_file "foo"  12 s  3.1k  Find d`,
 	}, texts(b))
 	assert.Equal(t, "4 at work (1 not shown), 1 queued, 5 ended (1 failed)", b.Count.String())
+	b = Of(list, ended, View{Now: now, Width: 77, Most: 2, Chosen: "e2"})
+	assert.Equal(t, "› ✗ coder  timeout: after 300s  1m 01s  Mend e2", texts(b)[0], "also one that has ended")
+	assert.Len(t, b.Lines, 2)
 	assert.Empty(t, Of(list, ended, View{Now: now, Width: 77}).Lines)
 	assert.Empty(t, Of(list[:1], nil, View{Now: now, Width: 77, Most: 9}).Count.String())
 }

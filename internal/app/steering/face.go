@@ -219,18 +219,20 @@ func (f *Face) press(k keys.Key) {
 		f.typed(k)
 		return
 	}
+	help := f.help
+	f.help = false // it takes the room of the lines
 	switch {
 	case k.Code == keys.Up:
 		f.move(-1)
 	case k.Code == keys.Down:
 		f.move(1)
 	case k.Code == keys.Escape:
-		f.chosen, f.help = "", false
+		f.chosen = ""
 	case k.Code == keys.Enter:
 		f.with(f.show)
 	case k.Code != keys.Rune || k.Ctrl || k.Alt:
 	case k.Rune == '?':
-		f.help = !f.help
+		f.help = !help
 	case k.Rune == 'p':
 		f.tell(Act{Run: f.run}.Pause())
 	case k.Rune == 'x':

@@ -29,7 +29,7 @@ type Run interface {
 // Help are the keys, one on a line.
 var Help = [...]string{
 	"↑ ↓    choose a job", "Enter  show its transcript", "x      cancel it, and all that it started",
-	"m      send it a message", "p      pause: no further job starts; again to go on", "?      show or hide this",
+	"m      send it a message", "p      pause: no further job starts; again to go on", "?      show this",
 }
 
 // Act is what is done to a job.

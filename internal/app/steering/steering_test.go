@@ -94,7 +94,12 @@ func TestFaceKeys(t *testing.T) {
 		assert.Equal(t, "explorer 1 has ended", f.notice)
 	}
 	assert.Empty(t, r.asked)
+	press("?")
+	assert.True(t, f.help)
 	f.press(keys.Key{Code: keys.Down})
+	assert.False(t, f.help, "the next key closes the help: it would hide what is chosen")
+	press("??")
+	assert.False(t, f.help)
 	press("mstay")
 	f.press(keys.Key{Code: keys.Enter})
 	assert.Contains(t, f.notice, "coder 2 has ended")

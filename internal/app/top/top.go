@@ -358,8 +358,8 @@ func (s *screen) press(k keys.Key) (leave bool) {
 
 // steer handles a key of the tree.
 func (s *screen) steer(k keys.Key) {
-	sure := s.sure
-	s.sure = ""
+	sure, help := s.sure, s.help
+	s.sure, s.help = "", false // the help takes the room of the rows
 	_, rows := s.term.Size()
 	switch {
 	case k.Code == keys.Up || k.Rune == 'k':
@@ -381,7 +381,7 @@ func (s *screen) steer(k keys.Key) {
 	case k.Rune == ' ' && s.tree.it() != nil:
 		s.tree.open(s.tree.closed[s.tree.it().id])
 	case k.Rune == '?':
-		s.help = !s.help
+		s.help = !help
 	case k.Code == keys.Enter || k.Code == keys.Rune && !k.Ctrl && strings.ContainsRune("xmp", k.Rune):
 		s.act(k, sure)
 	}
