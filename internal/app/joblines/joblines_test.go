@@ -94,7 +94,7 @@ func TestWidths(t *testing.T) {
 	}
 	for range 3000 {
 		l := line{indent: rand.IntN(30), mark: works, name: words(3), does: words(9), time: "12 s", tokens: "3.1k",
-			about: words(20)}
+			about: words(20), whole: rand.IntN(2) == 0}
 		width := 1 + rand.IntN(200)
 		got := l.fit(width)
 		assert.LessOrEqual(t, columns.Of(got), width, "%q", got)

@@ -74,12 +74,15 @@ func (t *tree) add(r *run, now time.Time, width int) {
 	case head.past:
 		does = cmp.Or(r.how, "ended")
 	case r.Batch != nil:
-		does = progress(r.Batch, now, width)
+		does = progress(r.Batch, now, width, r.Paused)
 	case root != nil:
 		does = joblines.Does(root)
 	}
-	if r.Paused {
+	if r.Paused && !head.past {
 		does = "paused, " + does
+	}
+	if n := len(r.Questions); n > 0 && !head.past {
+		does = several(n, "question") + " for you, " + does
 	}
 	if root != nil {
 		about, head.job = root.Task, !head.past
@@ -105,6 +108,9 @@ func (t *tree) addJobs(r *run, head entry, now time.Time, width int) {
 	if head.past {
 		return
 	}
+	if len(r.Questions) > 0 {
+		t.list = append(t.list, entry{text: "    ? " + toAnswer})
+	}
 	if text := slowest(r, now); text != "" {
 		t.list = append(t.list, entry{text: "    " + text})
 	}
@@ -127,11 +133,13 @@ func (t *tree) addJobs(r *run, head entry, now time.Time, width int) {
 	}
 }
 
-// progress returns how far a batch is, with a bar if there is room.
-func progress(b *board.Batch, now time.Time, width int) string {
-	text := fmt.Sprintf("%d done", b.Done)
+// progress returns how far a batch is, with a bar if there is room. Its counts are those of qq runs. While it is paused
+// nobody knows when it ends.
+func progress(b *board.Batch, now time.Time, width int, paused bool) string {
+	done := b.Done - b.Cancelled
+	text := fmt.Sprintf("%d done", done)
 	if b.Total > 0 {
-		text = fmt.Sprintf("%d/%d done", b.Done, b.Total)
+		text = fmt.Sprintf("%d/%d done", done, b.Total)
 	}
 	if b.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", b.Failed)
@@ -139,7 +147,10 @@ func progress(b *board.Batch, now time.Time, width int) string {
 	if b.Cancelled > 0 {
 		text += fmt.Sprintf(", %d cancelled", b.Cancelled)
 	}
-	took, worked := now.Sub(b.Started).Seconds(), b.Done-b.Cached-b.Cancelled
+	if paused {
+		return text
+	}
+	took, worked := now.Sub(b.Started).Seconds(), done-b.Cached
 	if worked > 0 && took > 0 {
 		rate := float64(worked) / took
 		if rate >= 1 {
@@ -183,6 +194,9 @@ func slowest(r *run, now time.Time) string {
 	}
 	return fmt.Sprintf("slowest: %s  %s", output.Clock(now.Sub(found.Started)), output.OneLine(found.Task))
 }
+
+// toAnswer says where questions are answered.
+const toAnswer = "answer in the terminal of the run, or with qq serve"
 
 // move chooses another row: those without an id are passed over.
 func (t *tree) move(by int) {
@@ -249,8 +263,8 @@ func (t *tree) rows(head, foot string, below []string, size block.Size) []pane.R
 	return append(rows, pane.Row{Text: columns.Cut(foot, size.Columns-1), Style: pane.Faint})
 }
 
-// head returns the first row.
-func head(runs []run, now time.Time) string {
+// head returns the first row in at most that many columns: what the person must do comes first.
+func head(name string, runs []run, now time.Time, width int) string {
 	atWork, queued, asking, live := 0, 0, 0, 0
 	for _, r := range runs {
 		if !r.ended.IsZero() {
@@ -271,10 +285,13 @@ func head(runs []run, now time.Time) string {
 		c = c.InBatch(r.Batch, r.Jobs)
 		atWork, queued = atWork+c.AtWork, queued+c.Queued
 	}
-	text := fmt.Sprintf("qq top  %s  %s, %d at work, %d queued", now.Local().Format("15:04:05"), several(live, "run"),
-		atWork, queued)
+	text := name + "  " + now.Local().Format("15:04:05") + "  "
 	if asking > 0 {
-		text += fmt.Sprintf(", %s for you", several(asking, "question"))
+		text += several(asking, "question") + " for you, "
+	}
+	text += fmt.Sprintf("%s, %d at work, %d queued", several(live, "run"), atWork, queued)
+	if columns.Of(text) > width {
+		return columns.First(text, width-1) + "…"
 	}
 	return text
 }
