@@ -177,7 +177,9 @@ func TestRunCost(t *testing.T) {
 func TestTopSteers(t *testing.T) {
 	w, _ := live(t, 4)
 	s := w.sit(100, 40, "top")
-	s.matches(`› ▾ batch .* 0/54 done`)
+	snap, found := w.snapshot()
+	require.True(t, found)
+	s.matches(`› ▾ batch ` + snap.Batch.ID[len(snap.Batch.ID)-8:] + ` .* 0/54 done`)
 	s.press(left)
 	s.matches(`› ▸ batch`)
 	s.gone("part0,")

@@ -51,6 +51,7 @@ type Face struct {
 	help   bool
 	input  *Input // a message is typed: questions wait until it is sent or left
 	to     Act
+	draft  string // a message that could not be sent
 	notice string
 	until  time.Time // the notice is shown
 }
@@ -87,6 +88,10 @@ func (f *Face) Rows(now time.Time, width, most int) output.Jobs {
 	f.read(b.Count.AtWork+b.Count.Queued > 0)
 	if b.Count.AtWork+b.Count.Queued == 0 {
 		f.lines, f.chosen, f.help = nil, "", false
+		if f.input != nil {
+			f.draft = f.input.Text()
+			f.leave()
+		}
 		return output.Jobs{}
 	}
 	f.lines = b.Lines
@@ -251,25 +256,40 @@ func (f *Face) press(k keys.Key) {
 		f.typed(k)
 		return
 	}
+	help := f.help
+	f.help = false // it takes the room of the lines
 	switch {
 	case k.Code == keys.Up:
 		f.move(-1)
 	case k.Code == keys.Down:
 		f.move(1)
 	case k.Code == keys.Escape:
-		f.chosen, f.help = "", false
+		f.chosen = ""
 	case k.Code == keys.Enter:
 		f.with(f.show)
 	case k.Code != keys.Rune || k.Ctrl || k.Alt:
 	case k.Rune == '?':
-		f.help = !f.help
+		f.help = !help
 	case k.Rune == 'p':
 		f.tell(Act{Run: f.run}.Pause())
 	case k.Rune == 'x':
-		f.with(func(a Act) { f.tell(a.Cancel()) })
+		f.withLive(func(a Act) { f.tell(a.Cancel()) })
 	case k.Rune == 'm':
-		f.with(func(a Act) { f.to, f.input = a, &Input{Prompt: "to " + a.Name + ": "} })
+		f.withLive(func(a Act) {
+			f.to, f.input, f.draft = a, NewInput("to "+a.Name+": ", f.draft), ""
+		})
 	}
+}
+
+// withLive is with for what only a job that has not ended can do. The caller holds f.mu.
+func (f *Face) withLive(do func(Act)) {
+	f.with(func(a Act) {
+		if !slices.ContainsFunc(f.lines, func(l joblines.Line) bool { return l.ID == a.ID && l.Live }) {
+			f.tell(a.Ended())
+			return
+		}
+		do(a)
+	})
 }
 
 // with calls do with the chosen job. The caller holds f.mu.
@@ -286,9 +306,10 @@ func (f *Face) with(do func(Act)) {
 func (f *Face) typed(k keys.Key) {
 	switch f.input.Press(k) {
 	case Entered:
-		text := f.input.Text()
+		notice, kept := f.to.Message(f.input.Text())
 		f.leave()
-		f.tell(f.to.Message(text))
+		f.draft = kept
+		f.tell(notice)
 	case Left:
 		f.leave()
 	}

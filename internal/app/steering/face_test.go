@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/joblines"
 	"qq/internal/terminal/keys"
 )
 
@@ -19,7 +20,7 @@ func TestLend(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := &run{}
 			f := &Face{run: r, tried: true, ends: make(chan struct{}), names: map[string]string{"id": "coder 1b2c"},
-				chosen: "id"}
+				chosen: "id", lines: []joblines.Line{{ID: "id", Live: true}}}
 			f.free = sync.NewCond(&f.mu)
 			f.press(keys.Key{Rune: 'm'})
 			gone, leave := context.WithCancel(t.Context())

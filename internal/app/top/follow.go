@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -28,6 +29,9 @@ type run struct {
 	ended time.Time // zero while it is at work
 	how   string    // it has ended, if known: its status
 }
+
+// called returns the id under which a person finds the run: qq runs knows a batch by the id of the batch.
+func (r *run) called() string { return cmp.Or(r.Root.BatchID, r.ID) }
 
 // follower follows all roots of this user, each in goroutines of its own: one that is stopped does not hinder the
 // others.

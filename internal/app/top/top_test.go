@@ -31,7 +31,6 @@ func prompt() run {
 	r.Root = control.Root{ExecutionID: r.ID, Dir: "/home/me/work", Command: "run", Started: now.Add(-time.Minute)}
 	r.Jobs = []board.Job{job(r.ID, "", "default", task.Waiting), job("b-11111111", r.ID, "coder", task.Running),
 		job("c-22222222", "b-11111111", "explorer", task.Running), job("d-33333333", r.ID, "coder", task.Queued)}
-	r.Questions = make([]control.Question, 1)
 	return r
 }
 
@@ -73,7 +72,9 @@ func TestTree(t *testing.T) {
 	assert.Contains(t, all[5], "20/50 done, 2 failed, 15.0/min, 2m 00s left")
 	wide := batch()
 	assert.Equal(t, "█████████░░░░░░░░░░░░░░░ 20/50 done, 2 failed, 15.0/min, 2m 00s left",
-		progress(wide.Batch, now, 200))
+		progress(wide.Batch, now, 200, false))
+	wide.Batch.Cancelled = 3
+	assert.Equal(t, "17/50 done, 2 failed, 3 cancelled", progress(wide.Batch, now, 200, true), "paused: no time left")
 	assert.Contains(t, all[6], "slowest: 12 s  Do f-55555555")
 	assert.Equal(t, "foot", all[11])
 	for _, want := range []string{"b-11111111", "c-22222222", "0000-bbbbbbbb", "f-55555555", "f-55555555"} {
@@ -84,7 +85,7 @@ func TestTree(t *testing.T) {
 	tr.move(-100)
 	assert.Equal(t, "0000-aaaaaaaa", tr.chosen)
 	tr.open(false)
-	assert.Contains(t, show()[2], "batch bbbbbbbb")
+	assert.Contains(t, show()[2], "batch 44444444", "the id by which qq runs knows it")
 	tr.open(true)
 	assert.Contains(t, show()[2], "coder")
 	tr.move(100)
@@ -121,8 +122,44 @@ func TestGone(t *testing.T) {
 func TestHead(t *testing.T) {
 	ended := batch()
 	ended.ended = now
-	assert.Regexp(t, `^qq top  [0-9:]{8}  2 runs, 3 at work, 1 queued, 1 question for you$`,
-		head([]run{prompt(), batch(), ended}, now))
+	runs := []run{prompt(), batch(), ended}
+	runs[0].Questions = make([]control.Question, 1)
+	assert.Regexp(t, `^qq top  [0-9:]{8}  1 question for you, 2 runs, 3 at work, 30 queued$`,
+		head("qq top", runs, now, 79))
+	assert.Regexp(t, `^qq top  [0-9:]{8}  1 question for you, …$`, head("qq top", runs, now, 39))
+}
+
+// TestQuestions: a run with open questions says so in its line, also when it is closed, and where they are answered.
+func TestQuestions(t *testing.T) {
+	for _, r := range []run{prompt(), batch()} {
+		r.Questions = make([]control.Question, 2)
+		tr := &tree{closed: map[string]bool{}}
+		tr.update([]run{r}, now, 80)
+		assert.Contains(t, tr.list[0].text, "2 questions for you, ")
+		assert.Contains(t, tr.list[1].text, "? answer in the terminal of the run, or with qq serve")
+		tr.closed[r.ID] = true
+		tr.update([]run{r}, now, 80)
+		assert.Len(t, tr.list, 1)
+		assert.Contains(t, tr.list[0].text, "2 questions for you, ")
+		r.Paused = true
+		tr.update([]run{r}, now, 80)
+		assert.Contains(t, tr.list[0].text, task.ShortID(r.called())+"  2 questions for you, paused, ", "the id is whole")
+	}
+}
+
+// TestBatchCounts: of a batch all tasks that have not started are counted, not only those that come next.
+func TestBatchCounts(t *testing.T) {
+	b := batch()
+	next, child := job("g-66666666", "", "explorer", task.Queued), job("h-77777777", "f-55555555", "coder", task.Queued)
+	next.BatchID = b.Batch.ID
+	b.Jobs = append(b.Jobs, next, child)
+	b.Ended = []board.Ended{{ExecutionID: "z", BatchID: b.Batch.ID, Status: task.Completed}}
+	assert.Contains(t, head("qq top", []run{b}, now, 79), "1 at work, 30 queued", "29 tasks, and the child of one")
+	tr := &tree{closed: map[string]bool{}}
+	tr.update([]run{b}, now, 100)
+	assert.Equal(t, "    30 queued", tr.list[len(tr.list)-1].text)
+	b.Batch.Total = 0 // not known
+	assert.Contains(t, head("qq top", []run{b}, now, 79), "1 at work, 2 queued")
 }
 
 // TestFind: an id, its beginning or its end names a run or a job, if only one.
