@@ -198,11 +198,8 @@ func (v *runView) next() (any, bool, error) {
 	if !ok || st.End != view.Running {
 		return v.last(st, ok)
 	}
-	m := sentRun{State: [2]string{page.Run, "at work"}, Facts: facts(st, v.now()), Changed: []sentRow{},
-		Work: []sentRow{}}
-	if st.Paused {
-		m.State, m.Paused = [2]string{page.Wait, "paused"}, true
-	}
+	m := sentRun{State: [2]string{st.Shown().Class, st.Shown().Word}, Facts: facts(st, v.now()), Paused: st.Paused,
+		Changed: []sentRow{}, Work: []sentRow{}}
 	if st.Batch != nil {
 		v.total = st.Batch.Total
 	}

@@ -7,12 +7,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/serve/view"
 	"qq/internal/control"
+	"qq/internal/control/board"
+	"qq/pkg/supervisor/jobs"
 	"qq/pkg/tool"
 )
 
@@ -62,4 +65,34 @@ func TestQuestionWithoutRoom(t *testing.T) {
 	assert.Contains(t, text, "Answer the questions before it first")
 	assert.Contains(t, text, "data-later")
 	assert.Equal(t, 1, strings.Count(text, "<button"), "only to refuse")
+}
+
+// Two runs ask. Each card says whose question it is and what an answer would allow; the oldest comes first.
+func TestQuestionSaysWhoseItIs(t *testing.T) {
+	s := newSite(t)
+	now := time.Now()
+	for i, id := range []string{"root-late", "root-early"} {
+		st := view.State{ID: id}
+		st.Root = control.Root{ExecutionID: id, BatchID: "batch-of-" + id, Dir: "/project-" + id, Started: now}
+		st.Batch = &board.Batch{Total: 8}
+		st.Jobs = []board.Job{{Job: jobs.Job{ExecutionID: "job"}, Call: &board.Call{Running: true,
+			Started: now.Add(-time.Duration(i) * time.Minute)}}}
+		st.Questions = []control.Question{{QuestionID: "q-" + id, ExecutionID: "job", Folder: "sub",
+			Lasting: "run_pty_cmd(go test)", Intent: tool.Intent{Tool: "run_pty_cmd", Effect: tool.Executes}}}
+		s.web.hub.Publish(st)
+	}
+	text := html.UnescapeString(s.page(""))
+	early, late := strings.Index(text, `id="q-q-root-early"`), strings.Index(text, `id="q-q-root-late"`)
+	require.Positive(t, early)
+	assert.Less(t, early, late)
+	for id, card := range map[string]string{"root-early": text[early:late], "root-late": text[late:]} {
+		assert.Contains(t, card, `run/batch-of-`+id+`">Batch of 8 tasks in project-`+id)
+		assert.Contains(t, card, "<code>/project-"+id+"/sub</code>")
+		assert.Regexp(t, `asked \d+ \w+ \d+ \d\d:\d\d:\d\d`, card)
+		assert.Contains(t, card, "Allow every run_pty_cmd in this run (any command, any agent)")
+		assert.Contains(t, card, "Allow always in this folder (run_pty_cmd(go test))")
+	}
+	assert.Equal(t, 2, strings.Count(text, `<span class="state s-ask">asks you</span>`), "in the list of runs")
+	assert.Equal(t, 2, strings.Count(text, `<span>1 question</span>`))
+	assert.Contains(t, s.page("run/batch-of-root-late"), `<span class="state s-ask">asks you</span>`, "on its own page")
 }

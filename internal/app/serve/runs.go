@@ -66,12 +66,12 @@ func (s *server) runs(f ledger.Filter) (page.Runs, error) {
 		if st.End != view.Running || !first {
 			continue
 		}
-		id := cmp.Or(st.Root.BatchID, st.Root.ExecutionID)
-		if !known[id] { // the ledger does not know it, or not yet
-			data.Live = append(data.Live, s.rootRow(id, st))
+		if !known[st.Run()] { // the ledger does not know it, or not yet
+			data.Live = append(data.Live, s.rootRow(st))
 		}
 		data.Questions = append(data.Questions, s.view().Questions(st, "")...)
 	}
+	slices.SortStableFunc(data.Questions, func(a, b page.Question) int { return a.Asked.Compare(b.Asked) })
 	slices.SortStableFunc(data.Live, func(a, b page.RunRow) int { return cmp.Compare(b.Stamp, a.Stamp) })
 	return data, nil
 }
@@ -84,7 +84,9 @@ func (s *server) runRow(e history.Entry) page.RunRow {
 		Stamp: page.Stamp(e.Started()),
 	}
 	st, live := s.hub.Of(e.ID())
-	live = live && st.End == view.Running
+	if live = live && st.End == view.Running; live {
+		row.State = st.Shown()
+	}
 	if b := e.Batch; b != nil {
 		done, failed := b.Done()
 		if live && st.Batch != nil {
@@ -124,6 +126,9 @@ func (s *server) liveMeta(meta []page.Text, st view.State, live bool, ms int64, 
 		if queued > 0 {
 			add(fmt.Sprintf("%d next", queued))
 		}
+		if n := len(st.Questions); n > 0 {
+			add(words.Plural(n, "question"))
+		}
 		if st.Paused {
 			add("paused")
 		}
@@ -142,15 +147,9 @@ func (s *server) liveMeta(meta []page.Text, st view.State, live bool, ms int64, 
 }
 
 // rootRow is a run that only its root knows.
-func (s *server) rootRow(id string, st view.State) page.RunRow {
-	name := st.Root.Command + " in " + st.Root.Dir
-	for _, j := range st.Jobs {
-		if j.ExecutionID == id {
-			name = j.Task
-		}
-	}
+func (s *server) rootRow(st view.State) page.RunRow {
 	return page.RunRow{
-		ID: id, URL: s.view().RunURL(id), Name: page.Line(name, view.MaxTitle), State: words.Status(task.Running),
+		ID: st.Run(), URL: s.view().RunURL(st.Run()), Name: s.view().RootName(st), State: st.Shown(),
 		When: words.When(st.Root.Started, s.now()), Stamp: page.Stamp(st.Root.Started),
 		Meta: s.liveMeta(nil, st, true, 0, task.Usage{}),
 	}

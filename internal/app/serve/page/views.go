@@ -2,6 +2,7 @@ package page
 
 import (
 	"html/template"
+	"time"
 )
 
 // Frame is what all pages have.
@@ -131,6 +132,10 @@ type Answer struct {
 // Question is an open question.
 type Question struct {
 	ID, Root string
+	Run      Link
+	Folder   Text // in which the call would run
+	Asked    time.Time
+	When     string // Asked
 	Summary  Text
 	Who      Text
 	Risk     Text

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,7 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/app/serve/page"
+	"qq/internal/app/serve/words"
 	"qq/internal/control"
+	"qq/pkg/task"
 )
 
 const (
@@ -36,8 +40,23 @@ type State struct {
 	ID   string // of the root
 	Path string // of its socket
 	control.Snapshot
-	End  End
-	When time.Time // of the snapshot, or of the end
+	End   End
+	When  time.Time            // of the snapshot, or of the end
+	Asked map[string]time.Time // when its open questions were seen first, by their ids
+}
+
+// Run is the id of the run that the root works on.
+func (s State) Run() string { return cmp.Or(s.Root.BatchID, s.Root.ExecutionID) }
+
+// Shown is the state of the run of a root at work.
+func (s State) Shown() page.State {
+	switch {
+	case len(s.Questions) > 0:
+		return page.State{Class: page.Ask, Word: "asks you"}
+	case s.Paused:
+		return page.State{Class: page.Wait, Word: "paused"}
+	}
+	return words.Status(task.Running)
 }
 
 // Hub follows all roots. Several goroutines may call its methods at once.
@@ -110,7 +129,7 @@ func (h *Hub) follow(ctx context.Context, s State) {
 			s.End = Lost
 		}
 		s.When = time.Now()
-		h.publish(s)
+		h.Publish(s)
 		return
 	}
 }
@@ -138,7 +157,7 @@ func (h *Hub) session(ctx context.Context, s *State) (End, error) {
 		return Running, err
 	}
 	s.When = time.Now()
-	h.publish(*s)
+	h.Publish(*s)
 
 	news := make(chan struct{}, 1)
 	end := Lost
@@ -256,7 +275,7 @@ func (h *Hub) ask(ctx context.Context, s *State, news, read <-chan struct{}) (c 
 				c = nil
 			} else {
 				s.Snapshot, s.When = snap, time.Now()
-				h.publish(*s)
+				h.Publish(*s)
 			}
 		}
 		select {
@@ -274,14 +293,33 @@ func signal(c chan struct{}) {
 	}
 }
 
-// publish keeps the state of a root, and tells all viewers.
-func (h *Hub) publish(s State) {
+// Publish keeps the state of a root, and tells all viewers.
+func (h *Hub) Publish(s State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.roots[s.ID] = &s
+	h.keep(s)
 	for c := range h.viewers {
 		signal(c)
 	}
+}
+
+// keep keeps the state of a root, and since when it asks what. h.mu is held.
+func (h *Hub) keep(s State) {
+	s.Asked = map[string]time.Time{}
+	before := h.roots[s.ID]
+	for _, q := range s.Questions {
+		s.Asked[q.QuestionID] = time.Now()
+		if before != nil && !before.Asked[q.QuestionID].IsZero() {
+			s.Asked[q.QuestionID] = before.Asked[q.QuestionID]
+			continue
+		}
+		for _, j := range s.Jobs { // it asks because of a call that began
+			if j.ExecutionID == q.ExecutionID && j.Call != nil && j.Call.Running {
+				s.Asked[q.QuestionID] = j.Call.Started
+			}
+		}
+	}
+	h.roots[s.ID] = &s
 }
 
 func (h *Hub) watched() bool {
@@ -334,7 +372,7 @@ func (h *Hub) Refresh() {
 				defer h.mu.Unlock()
 				if now := h.roots[s.ID]; now != nil && now.End == Running {
 					s.Snapshot, s.When = snap, time.Now()
-					h.roots[s.ID] = &s
+					h.keep(s)
 				}
 				return nil
 			})

@@ -50,8 +50,8 @@ func (w *Where) During(since, until time.Time, at string) {
 	}
 }
 
-// Behind adds the condition that a number in column is less than that of the row of table with that id. An empty id adds
-// nothing.
+// Behind adds the condition that a number in column is less than that of the row of table with that id. An empty id
+// adds nothing.
 func (w *Where) Behind(column, table, id string) {
 	if id != "" {
 		w.And(column+" < (SELECT max(n) FROM "+table+" WHERE id = ?)", id)
