@@ -63,6 +63,34 @@ func (c Count) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// InBatch returns the counts with what a batch knows of its tasks: the list of a root holds only the queued ones that
+// come next, and the jobs that ended last.
+func (c Count) InBatch(b *board.Batch, list []board.Job) Count {
+	if b == nil {
+		return c
+	}
+	c.Ended, c.Failed = 0, 0 // the batch says how far it is
+	if b.Total > 0 {
+		queued, working := inBatch(list, b)
+		c.Queued += max(b.Total-b.Done-working, 0) - queued
+	}
+	return c
+}
+
+// inBatch counts the tasks of a batch in list.
+func inBatch(list []board.Job, b *board.Batch) (queued, working int) {
+	for _, j := range list {
+		switch {
+		case j.ParentExecutionID != "" || j.BatchID != b.ID:
+		case j.State == task.Queued:
+			queued++
+		default:
+			working++
+		}
+	}
+	return queued, working
+}
+
 // keep is how many ended jobs keep a line, of each agent that has started some. The others are counted.
 const keep = 3
 
@@ -112,8 +140,8 @@ func (c *Count) end(e *board.Ended) {
 	}
 }
 
-// choose returns which rows are shown if there is not room for all: first the live jobs, and of them those around the
-// chosen one, then the jobs that ended last.
+// choose returns which rows are shown if there is not room for all: the chosen one, then live jobs, and of them those
+// around the chosen one, then the jobs that ended last.
 func choose(rows []*Node, v View) map[*Node]bool {
 	shown := map[*Node]bool{}
 	room, liveJobs, at := max(v.Most, 0), 0, 0
@@ -123,6 +151,9 @@ func choose(rows []*Node, v View) map[*Node]bool {
 				at = liveJobs
 			}
 			liveJobs++
+		} else if n.ID() == v.Chosen && room > 0 {
+			shown[n] = true
+			room--
 		}
 	}
 	first := max(min(at-room/2, liveJobs-room), 0)
@@ -138,7 +169,7 @@ func choose(rows []*Node, v View) map[*Node]bool {
 		i++
 	}
 	for i := len(rows) - 1; i >= 0 && room > 0; i-- {
-		if rows[i].Job == nil {
+		if rows[i].Job == nil && !shown[rows[i]] {
 			shown[rows[i]] = true
 			room--
 		}

@@ -41,6 +41,7 @@ const gap = "  "
 // Columns that parts of a line take at least.
 const (
 	leastName  = 8
+	wholeName  = 24
 	leastDoes  = 10
 	leastAbout = 16
 )
@@ -50,11 +51,14 @@ const (
 func (l line) fit(width int) string {
 	head := strings.Repeat("  ", min(l.indent, max(width/8, 1))) + l.mark + " "
 	room := width - columns.Of(head)
-	name := columns.Of(l.name)
-	if used := min(name, leastName); room < used {
+	name, least := columns.Of(l.name), leastName
+	if l.whole { // an id is of use only whole
+		least = wholeName
+	}
+	if used := min(name, least); room < used {
 		return columns.First(head+l.name, max(width, 0))
 	}
-	room -= min(name, leastName)
+	room -= min(name, least)
 	take := func(text string, least int) bool {
 		needs := len(gap) + min(columns.Of(text), least)
 		if text == "" || needs > room {
@@ -67,7 +71,7 @@ func (l line) fit(width int) string {
 	hasTime := take(l.time, whole)
 	does := leastDoes
 	if l.whole {
-		does = max(room-len(gap)-max(name-leastName, 0), 0)
+		does = max(room-len(gap)-max(name-least, 0), 1)
 	}
 	hasDoes := take(l.does, does)
 	hasTokens := take(l.tokens, whole)
@@ -77,7 +81,7 @@ func (l line) fit(width int) string {
 		room -= more
 		return cut(text, min(columns.Of(text), least)+more)
 	}
-	text := head + grow(l.name, leastName)
+	text := head + grow(l.name, least)
 	if hasDoes {
 		text += gap + grow(l.does, does)
 	}

@@ -75,6 +75,9 @@ func TestBlock(t *testing.T) {
 		`    ● explorer  grep_file "foo"  12 s  3.1k  Find d`,
 	}, texts(b))
 	assert.Equal(t, "4 at work (1 not shown), 1 queued, 5 ended (1 failed)", b.Count.String())
+	b = Of(list, ended, View{Now: now, Width: 77, Most: 2, Chosen: "e2"})
+	assert.Equal(t, "› ✗ coder  timeout: after 300s  1m 01s  Mend e2", texts(b)[0], "also one that has ended")
+	assert.Len(t, b.Lines, 2)
 	assert.Empty(t, Of(list, ended, View{Now: now, Width: 77}).Lines)
 	assert.Empty(t, Of(list[:1], nil, View{Now: now, Width: 77, Most: 9}).Count.String())
 }
@@ -91,7 +94,7 @@ func TestWidths(t *testing.T) {
 	}
 	for range 3000 {
 		l := line{indent: rand.IntN(30), mark: works, name: words(3), does: words(9), time: "12 s", tokens: "3.1k",
-			about: words(20)}
+			about: words(20), whole: rand.IntN(2) == 0}
 		width := 1 + rand.IntN(200)
 		got := l.fit(width)
 		assert.LessOrEqual(t, columns.Of(got), width, "%q", got)

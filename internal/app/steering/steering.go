@@ -6,6 +6,7 @@
 package steering
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -28,7 +29,7 @@ type Run interface {
 // Help are the keys, one on a line.
 var Help = [...]string{
 	"↑ ↓    choose a job", "Enter  show its transcript", "x      cancel it, and all that it started",
-	"m      send it a message", "p      pause: no further job starts; again to go on", "?      show or hide this",
+	"m      send it a message", "p      pause: no further job starts; again to go on", "?      show this",
 }
 
 // Act is what is done to a job.
@@ -40,16 +41,24 @@ type Act struct {
 
 // Cancel ends the job.
 func (a Act) Cancel() string {
-	return said(a.Run.Cancel(a.ID), fmt.Sprintf("told %s to end, and all that it started", a.Name))
+	return a.said(a.Run.Cancel(a.ID), fmt.Sprintf("told %s to end, and all that it started", a.Name))
 }
 
-// Message sends the job a text.
-func (a Act) Message(text string) string {
+// Message sends the job a text. kept is what could not be sent.
+func (a Act) Message(text string) (notice, kept string) {
 	if text = strings.TrimSpace(text); text == "" {
-		return "nothing was sent"
+		return "nothing was sent", ""
 	}
-	return said(a.Run.Message(a.ID, text), fmt.Sprintf("sent to %s: it reads it before its next request", a.Name))
+	err := a.Run.Message(a.ID, text)
+	notice = a.said(err, fmt.Sprintf("sent to %s: it reads it before its next request", a.Name))
+	if err == nil {
+		return notice, ""
+	}
+	return notice + "; your text is kept, m sends it to another job", text
 }
+
+// Ended says that the job has ended.
+func (a Act) Ended() string { return a.Name + " has ended" }
 
 // Pause pauses the run, or lets it go on if it is paused.
 func (a Act) Pause() string {
@@ -61,6 +70,14 @@ func (a Act) Pause() string {
 		return said(a.Run.Pause(false), "jobs start again")
 	}
 	return said(a.Run.Pause(true), "paused: no further job starts")
+}
+
+// said is [said] for a request to the job itself.
+func (a Act) said(err error, done string) string {
+	if fault, ok := errors.AsType[*control.Fault](err); ok && fault.Code == control.CodeUnknownJob {
+		return a.Ended()
+	}
+	return said(err, done)
 }
 
 // said returns what was done, or why it was not.
@@ -85,6 +102,9 @@ type Input struct {
 	Prompt string
 	text   []rune
 }
+
+// NewInput returns a line that begins with text.
+func NewInput(prompt, text string) *Input { return &Input{Prompt: prompt, text: []rune(text)} }
 
 // State says how far the typing of a line is.
 type State int

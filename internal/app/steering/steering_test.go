@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"qq/internal/app/columns"
+	"qq/internal/app/joblines"
 	"qq/internal/control"
 	"qq/internal/terminal/keys"
 	"qq/pkg/task"
@@ -58,13 +59,59 @@ func TestAct(t *testing.T) {
 	r := &run{}
 	a := Act{r, "id", "coder 1b2c"}
 	assert.Equal(t, "told coder 1b2c to end, and all that it started", a.Cancel())
-	assert.Equal(t, "nothing was sent", a.Message(" \n"))
-	assert.Equal(t, "sent to coder 1b2c: it reads it before its next request", a.Message(" hello\nyou "))
+	notice, kept := a.Message(" \n")
+	assert.Equal(t, "nothing was sent", notice+kept)
+	notice, kept = a.Message(" hello\nyou ")
+	assert.Equal(t, "sent to coder 1b2c: it reads it before its next request", notice+kept)
 	assert.Equal(t, "paused: no further job starts", a.Pause())
 	assert.Equal(t, "jobs start again", a.Pause())
 	assert.Equal(t, []string{"cancel id", "message id: hello\nyou", "pause", "pause"}, r.asked)
 	r.err = task.Hinted("wait", "it is\n\x1b[2Jgone")
 	assert.Equal(t, "it is [2Jgone (wait)", a.Cancel())
+	r.err = &control.Fault{Code: control.CodeUnknownJob, Problem: `no job "id" queues or runs here`}
+	assert.Equal(t, "coder 1b2c has ended", a.Cancel())
+	notice, kept = a.Message("stay ")
+	assert.Equal(t, "coder 1b2c has ended; your text is kept, m sends it to another job", notice)
+	assert.Equal(t, "stay", kept)
+}
+
+// TestFaceKeys: m and x on a job that has ended say so before anything is typed, and a text that could not be sent is
+// there when the next message begins.
+func TestFaceKeys(t *testing.T) {
+	r := &run{err: &control.Fault{Code: control.CodeUnknownJob}}
+	f := &Face{run: r, lines: []joblines.Line{{ID: "a"}, {ID: "b", Live: true}},
+		names: map[string]string{"a": "explorer 1", "b": "coder 2"}}
+	f.free = sync.NewCond(&f.mu)
+	press := func(text string) {
+		for _, c := range text {
+			f.press(keys.Key{Rune: c})
+		}
+	}
+	f.press(keys.Key{Code: keys.Down})
+	for _, k := range []string{"m", "x"} {
+		f.notice = ""
+		press(k)
+		assert.Nil(t, f.input)
+		assert.Equal(t, "explorer 1 has ended", f.notice)
+	}
+	assert.Empty(t, r.asked)
+	press("?")
+	assert.True(t, f.help)
+	f.press(keys.Key{Code: keys.Down})
+	assert.False(t, f.help, "the next key closes the help: it would hide what is chosen")
+	press("??")
+	assert.False(t, f.help)
+	press("mstay")
+	f.press(keys.Key{Code: keys.Enter})
+	assert.Contains(t, f.notice, "coder 2 has ended")
+	r.err = nil
+	press("m")
+	assert.Equal(t, "stay", f.input.Text())
+	press("!")
+	f.press(keys.Key{Code: keys.Enter})
+	assert.Equal(t, []string{"message b: stay", "message b: stay!"}, r.asked)
+	press("m")
+	assert.Empty(t, f.input.Text())
 }
 
 // TestTranscript: it grows, shows what the model writes, and what keeps it from being read.

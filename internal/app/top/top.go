@@ -6,8 +6,10 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -48,7 +50,8 @@ func Runs(runs *cli.Command, i *command.Invocation) *cli.Command {
 	t := top{i}
 	runs.Subcommands = append(runs.Subcommands, &cli.Command{
 		Name: "watch", Usage: "show one run live, until it ends; without a terminal, print what happens",
-		ArgsUsage: "ID", Flags: []cli.Flag{command.FlagNoColor}, Action: t.watch,
+		Description: "Its exit code is that of a run that ended by itself.",
+		ArgsUsage:   "ID", Flags: []cli.Flag{command.FlagNoColor}, Action: t.watch,
 	})
 	return runs
 }
@@ -65,7 +68,7 @@ func (t top) show(c *cli.Context) error {
 		return command.Usagef("qq runs list --live prints what is at work, qq runs watch ID what a run does",
 			"qq top needs a terminal for stdin and stdout")
 	}
-	return t.look(c.Context, follow(cfg.Home, ""), "", c.Bool("until-end"))
+	return t.look(c.Context, follow(cfg.Home, ""), &screen{name: "qq top", until: c.Bool("until-end")})
 }
 
 func (t top) watch(c *cli.Context) error {
@@ -83,7 +86,8 @@ func (t top) watch(c *cli.Context) error {
 	if !t.able() {
 		return t.print(c.Context, root.Path)
 	}
-	return t.look(c.Context, follow(cfg.Home, root.ID), job, true)
+	return t.look(c.Context, follow(cfg.Home, root.ID),
+		&screen{name: "qq runs watch", until: true, tree: tree{chosen: job}})
 }
 
 // able reports whether a screen can be shown and keys be read.
@@ -134,9 +138,11 @@ func (t top) print(ctx context.Context, path string) error {
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, c.Close)()
-	if _, err := c.Subscribe(control.Subscribe{Light: true}); err != nil {
+	snap, err := c.Subscribe(control.Subscribe{Light: true})
+	if err != nil {
 		return err
 	}
+	end := newEnding(snap)
 	n := narrator.New(t.Out, false)
 	for {
 		e, err := c.Next()
@@ -144,12 +150,15 @@ func (t top) print(ctx context.Context, path string) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, io.EOF):
-			return output.WriteError(t.Out.Err())
+			r := run{Standing: control.Standing{ID: snap.Root.ExecutionID, Snapshot: snap}, end: end}
+			fmt.Fprintln(t.Out, r.farewell())
+			return cmp.Or(output.WriteError(t.Out.Err()), verdict(end))
 		case errors.Is(err, control.ErrDropped):
 			return task.Hinted("qq runs show tells what is recorded of it", "watch: %w", err)
 		case err != nil:
 			return err
 		}
+		end.add(e)
 		if n.Event(e); t.Out.Err() != nil {
 			return output.WriteError(t.Out.Err())
 		}
@@ -159,6 +168,7 @@ func (t top) print(ctx context.Context, path string) error {
 // screen is what a person looks at.
 type screen struct {
 	top
+	name   string // of the command
 	term   *terminal.Terminal
 	pane   *pane.Pane
 	runs   *follower
@@ -167,6 +177,7 @@ type screen struct {
 	help   bool
 	input  *steering.Input
 	to     steering.Act
+	draft  string // a message that could not be sent
 	notice string
 	shown  time.Time // the notice, since then
 	sure   string    // id of the run that x is to end
@@ -174,8 +185,8 @@ type screen struct {
 	pager  *pane.Pager
 }
 
-// look shows the runs until the person leaves, or until they have ended.
-func (t top) look(ctx context.Context, f *follower, chosen string, until bool) (err error) {
+// look shows the runs on s until the person leaves, or until they have ended.
+func (t top) look(ctx context.Context, f *follower, s *screen) (err error) {
 	defer f.close()
 	term, err := terminal.Open(terminal.Config{})
 	if err != nil {
@@ -185,8 +196,8 @@ func (t top) look(ctx context.Context, f *follower, chosen string, until bool) (
 	if err := term.Start(); err != nil {
 		return err
 	}
-	s := &screen{top: t, term: term, pane: pane.New(t.Out, t.Coloured(t.Out)), runs: f, until: until}
-	s.tree = tree{closed: map[string]bool{}, chosen: chosen}
+	s.top, s.term, s.pane, s.runs = t, term, pane.New(t.Out, t.Coloured(t.Out)), f
+	s.tree.closed = map[string]bool{}
 	if err := s.pane.Open(); err != nil {
 		return output.WriteError(err)
 	}
@@ -197,10 +208,22 @@ func (t top) look(ctx context.Context, f *follower, chosen string, until bool) (
 	if closed := s.pane.Close(); err == nil {
 		err = output.WriteError(closed)
 	}
-	if err == nil && last != "" {
-		t.Note("%s", last)
+	if err != nil || last == "" {
+		return err
 	}
-	return err
+	t.Note("%s", last)
+	if all := f.all(); f.only != "" && len(all) == 1 && all[0].end != nil {
+		return verdict(all[0].end)
+	}
+	return nil
+}
+
+// verdict returns the exit code of qq runs watch as an error; nil means 0.
+func verdict(e *ending) error {
+	if code := e.code(); code != 0 {
+		return command.Said(code)
+	}
+	return nil
 }
 
 const (
@@ -284,7 +307,7 @@ func (s *screen) ended() (last string, yes bool) {
 		return "", s.runs.quiet()
 	}
 	for _, r := range all {
-		last += "run " + task.ShortID(r.ID) + " " + output.OneLine(r.how) + "; "
+		last += r.farewell() + "; "
 	}
 	return strings.TrimSuffix(last, "; "), len(all) > 0
 }
@@ -299,7 +322,7 @@ func (s *screen) draw(now time.Time) error {
 	}
 	all := s.runs.all()
 	s.tree.update(all, now, columns-3)
-	foot := "↑ ↓ choose  ← → close, open  Enter transcript  x cancel  m message  p pause  ? keys  q leave"
+	foot := "? keys  q leave  ↑ ↓ choose  ← → close, open  Enter transcript  x cancel  m message  p pause"
 	switch {
 	case s.input != nil:
 		foot = s.input.Line(columns - 1)
@@ -310,9 +333,10 @@ func (s *screen) draw(now time.Time) error {
 	}
 	var below []string
 	if s.help {
-		below = append(slices.Clone(steering.Help[:]), "← →    close or open what is below", "q      leave")
+		below = append(slices.Clone(steering.Help[:]), "← →    close or open what is below", "q      leave",
+			"questions: "+toAnswer)
 	}
-	return s.pane.Draw(s.tree.rows(head(all, now), foot, below[:min(len(below), max(rows-4, 0))], size), size)
+	return s.pane.Draw(s.tree.rows(head(s.name, all, now, columns-1), foot, below[:min(len(below), max(rows-4, 0))], size), size)
 }
 
 // handle handles what happens at the terminal. It returns true if the person leaves.
@@ -357,8 +381,8 @@ func (s *screen) press(k keys.Key) (leave bool) {
 
 // steer handles a key of the tree.
 func (s *screen) steer(k keys.Key) {
-	sure := s.sure
-	s.sure = ""
+	sure, help := s.sure, s.help
+	s.sure, s.help = "", false // the help takes the room of the rows
 	_, rows := s.term.Size()
 	switch {
 	case k.Code == keys.Up || k.Rune == 'k':
@@ -380,7 +404,7 @@ func (s *screen) steer(k keys.Key) {
 	case k.Rune == ' ' && s.tree.it() != nil:
 		s.tree.open(s.tree.closed[s.tree.it().id])
 	case k.Rune == '?':
-		s.help = !s.help
+		s.help = !help
 	case k.Code == keys.Enter || k.Code == keys.Rune && !k.Ctrl && strings.ContainsRune("xmp", k.Rune):
 		s.act(k, sure)
 	}
@@ -390,9 +414,9 @@ func (s *screen) steer(k keys.Key) {
 func (s *screen) typed(k keys.Key) {
 	switch s.input.Press(k) {
 	case steering.Entered:
-		text := s.input.Text()
-		s.input = nil
-		s.tell(s.to.Message(text))
+		notice, kept := s.to.Message(s.input.Text())
+		s.input, s.draft = nil, kept
+		s.tell(notice)
 	case steering.Left:
 		s.input = nil
 	}
@@ -413,13 +437,13 @@ func (s *screen) act(k keys.Key, sure string) {
 		s.sure = it.id
 		s.tell("x again ends the whole " + it.name)
 	case it.past && k.Code != keys.Enter:
-		s.tell(it.name + " has ended")
+		s.tell(a.Ended())
 	case k.Rune == 'x':
 		s.tell(a.Cancel())
 	case !it.job: // a batch
 		s.tree.open(s.tree.closed[it.id])
 	case k.Rune == 'm':
-		s.to, s.input = a, &steering.Input{Prompt: "to " + it.name + ": "}
+		s.to, s.input, s.draft = a, steering.NewInput("to "+it.name+": ", s.draft), ""
 	default:
 		s.log = steering.Follow(a)
 		s.pager = &pane.Pager{Title: "transcript of " + it.name, Hint: "↑ ↓ space b  scroll   q  goes back"}

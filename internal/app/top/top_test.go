@@ -13,6 +13,7 @@ import (
 	"qq/internal/app/pane"
 	"qq/internal/control"
 	"qq/internal/control/board"
+	"qq/pkg/event"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
 )
@@ -31,7 +32,6 @@ func prompt() run {
 	r.Root = control.Root{ExecutionID: r.ID, Dir: "/home/me/work", Command: "run", Started: now.Add(-time.Minute)}
 	r.Jobs = []board.Job{job(r.ID, "", "default", task.Waiting), job("b-11111111", r.ID, "coder", task.Running),
 		job("c-22222222", "b-11111111", "explorer", task.Running), job("d-33333333", r.ID, "coder", task.Queued)}
-	r.Questions = make([]control.Question, 1)
 	return r
 }
 
@@ -73,7 +73,9 @@ func TestTree(t *testing.T) {
 	assert.Contains(t, all[5], "20/50 done, 2 failed, 15.0/min, 2m 00s left")
 	wide := batch()
 	assert.Equal(t, "█████████░░░░░░░░░░░░░░░ 20/50 done, 2 failed, 15.0/min, 2m 00s left",
-		progress(wide.Batch, now, 200))
+		progress(wide.Batch, now, 200, false))
+	wide.Batch.Cancelled = 3
+	assert.Equal(t, "17/50 done, 2 failed, 3 cancelled", progress(wide.Batch, now, 200, true), "paused: no time left")
 	assert.Contains(t, all[6], "slowest: 12 s  Do f-55555555")
 	assert.Equal(t, "foot", all[11])
 	for _, want := range []string{"b-11111111", "c-22222222", "0000-bbbbbbbb", "f-55555555", "f-55555555"} {
@@ -84,7 +86,7 @@ func TestTree(t *testing.T) {
 	tr.move(-100)
 	assert.Equal(t, "0000-aaaaaaaa", tr.chosen)
 	tr.open(false)
-	assert.Contains(t, show()[2], "batch bbbbbbbb")
+	assert.Contains(t, show()[2], "batch 44444444", "the id by which qq runs knows it")
 	tr.open(true)
 	assert.Contains(t, show()[2], "coder")
 	tr.move(100)
@@ -110,7 +112,7 @@ func TestGone(t *testing.T) {
 	r.Jobs = r.Jobs[:2]
 	tr.update([]run{r}, now, 80)
 	assert.Nil(t, tr.it())
-	r.ended, r.how = now, "completed"
+	r.ended, r.end = now, &ending{status: task.Completed}
 	tr.update([]run{r}, now, 80)
 	tr.move(-9)
 	require.NotNil(t, tr.it())
@@ -121,8 +123,82 @@ func TestGone(t *testing.T) {
 func TestHead(t *testing.T) {
 	ended := batch()
 	ended.ended = now
-	assert.Regexp(t, `^qq top  [0-9:]{8}  2 runs, 3 at work, 1 queued, 1 question for you$`,
-		head([]run{prompt(), batch(), ended}, now))
+	runs := []run{prompt(), batch(), ended}
+	runs[0].Questions = make([]control.Question, 1)
+	assert.Regexp(t, `^qq top  [0-9:]{8}  1 question for you, 2 runs, 3 at work, 30 queued$`,
+		head("qq top", runs, now, 79))
+	assert.Regexp(t, `^qq top  [0-9:]{8}  1 question for you, …$`, head("qq top", runs, now, 39))
+}
+
+// TestQuestions: a run with open questions says so in its line, also when it is closed, and where they are answered.
+func TestQuestions(t *testing.T) {
+	for _, r := range []run{prompt(), batch()} {
+		r.Questions = make([]control.Question, 2)
+		tr := &tree{closed: map[string]bool{}}
+		tr.update([]run{r}, now, 80)
+		assert.Contains(t, tr.list[0].text, "2 questions for you, ")
+		assert.Contains(t, tr.list[1].text, "? answer in the terminal of the run, or with qq serve")
+		tr.closed[r.ID] = true
+		tr.update([]run{r}, now, 80)
+		assert.Len(t, tr.list, 1)
+		assert.Contains(t, tr.list[0].text, "2 questions for you, ")
+		r.Paused = true
+		tr.update([]run{r}, now, 80)
+		assert.Contains(t, tr.list[0].text, task.ShortID(r.called())+"  2 questions for you, paused, ", "the id is whole")
+	}
+}
+
+// TestBatchCounts: of a batch all tasks that have not started are counted, not only those that come next.
+func TestBatchCounts(t *testing.T) {
+	b := batch()
+	next, child := job("g-66666666", "", "explorer", task.Queued), job("h-77777777", "f-55555555", "coder", task.Queued)
+	next.BatchID = b.Batch.ID
+	b.Jobs = append(b.Jobs, next, child)
+	b.Ended = []board.Ended{{ExecutionID: "z", BatchID: b.Batch.ID, Status: task.Completed}}
+	assert.Contains(t, head("qq top", []run{b}, now, 79), "1 at work, 30 queued", "29 tasks, and the child of one")
+	tr := &tree{closed: map[string]bool{}}
+	tr.update([]run{b}, now, 100)
+	assert.Equal(t, "    30 queued", tr.list[len(tr.list)-1].text)
+	b.Batch.Total = 0 // not known
+	assert.Contains(t, head("qq top", []run{b}, now, 79), "1 at work, 2 queued")
+}
+
+// TestEnding: how a run ends, what it has used and with which exit code are those of its events, whatever was known when
+// it was asked last.
+func TestEnding(t *testing.T) {
+	p := prompt()
+	p.Used = task.Usage{InputTokens: 1000, OutputTokens: 100}
+	p.Jobs[0].Usage = task.Usage{InputTokens: 300, OutputTokens: 30}
+	of := func(j board.Job, s task.Status, in, out int) event.Event {
+		e := event.Event{Type: event.SubAgentComplete, ExecutionID: j.ExecutionID, BatchID: j.BatchID, Status: s,
+			ParentExecutionID: j.ParentExecutionID, Usage: &task.Usage{InputTokens: in, OutputTokens: out}}
+		if s != task.Completed {
+			e.Type, e.Error = event.SubAgentError, "Error: it broke"
+		}
+		return e
+	}
+	e := newEnding(p.Snapshot)
+	e.add(event.Event{Type: event.ToolStart, ExecutionID: p.ID})
+	e.add(of(p.Jobs[1], task.Failed, 50, 5))
+	e.add(of(p.Jobs[0], task.Timeout, 700, 70))
+	assert.Equal(t, task.Usage{InputTokens: 1450, OutputTokens: 145}, e.used)
+	assert.Equal(t, "timeout: it broke", e.String())
+	assert.Equal(t, 124, e.code())
+	assert.Zero(t, (&ending{status: task.Completed}).code())
+	assert.Equal(t, 1, (&ending{lost: true}).code())
+
+	b := batch()
+	b.Batch.Total, b.Batch.Failed = 22, 0
+	e = newEnding(b.Snapshot)
+	e.add(of(b.Jobs[0], task.Completed, 1, 1))
+	assert.Equal(t, 4, e.code(), "one never ran")
+	e.add(of(b.Jobs[0], task.Completed, 1, 1))
+	assert.Equal(t, "ended: 22 completed", e.String())
+	assert.Zero(t, e.code())
+	e.add(of(b.Jobs[0], task.Cancelled, 1, 1))
+	e.add(of(b.Jobs[0], task.Failed, 1, 1))
+	assert.Equal(t, "ended: 22 completed, 1 failed, 1 cancelled", e.String())
+	assert.Equal(t, 4, e.code())
 }
 
 // TestFind: an id, its beginning or its end names a run or a job, if only one.

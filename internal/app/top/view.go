@@ -57,7 +57,7 @@ func (t *tree) update(runs []run, now time.Time, width int) {
 
 // add adds the rows of a run.
 func (t *tree) add(r *run, now time.Time, width int) {
-	head := entry{id: r.ID, path: r.Path, root: true, name: steering.Name("run", r.ID), past: !r.ended.IsZero()}
+	head := entry{id: r.ID, path: r.Path, root: true, past: !r.ended.IsZero()}
 	if head.past {
 		now, head.path = r.ended, ""
 	}
@@ -72,14 +72,17 @@ func (t *tree) add(r *run, now time.Time, width int) {
 	case r.Err != nil:
 		does, _ = task.Explain(r.Err)
 	case head.past:
-		does = cmp.Or(r.how, "ended")
+		does = r.how()
 	case r.Batch != nil:
-		does = progress(r.Batch, now, width)
+		does = progress(r.Batch, now, width, r.Paused)
 	case root != nil:
 		does = joblines.Does(root)
 	}
-	if r.Paused {
+	if r.Paused && !head.past {
 		does = "paused, " + does
+	}
+	if n := len(r.Questions); n > 0 && !head.past {
+		does = several(n, "question") + " for you, " + does
 	}
 	if root != nil {
 		about, head.job = root.Task, !head.past
@@ -89,8 +92,8 @@ func (t *tree) add(r *run, now time.Time, width int) {
 	} else if r.Root.Dir != "" {
 		about += " (" + filepath.Base(r.Root.Dir) + ")"
 	}
-	name := cmp.Or(agent, r.Root.Command, "run") + " " + task.ShortID(r.ID)
-	head.name = steering.Name(cmp.Or(agent, "run"), r.ID)
+	name := cmp.Or(agent, r.Root.Command, "run") + " " + task.ShortID(r.called())
+	head.name = steering.Name(cmp.Or(agent, "run"), r.called())
 	closed := t.closed[r.ID]
 	head.text = joblines.Head(closed, name, does, about, now.Sub(r.Root.Started), r.Used, width)
 	t.list = append(t.list, head)
@@ -104,6 +107,9 @@ func (t *tree) add(r *run, now time.Time, width int) {
 func (t *tree) addJobs(r *run, head entry, now time.Time, width int) {
 	if head.past {
 		return
+	}
+	if len(r.Questions) > 0 {
+		t.list = append(t.list, entry{text: "    ? " + toAnswer})
 	}
 	if text := slowest(r, now); text != "" {
 		t.list = append(t.list, entry{text: "    " + text})
@@ -120,17 +126,20 @@ func (t *tree) addJobs(r *run, head entry, now time.Time, width int) {
 		t.list = append(t.list, entry{id: l.ID, name: names[l.ID], path: head.path, text: l.Text, job: true,
 			past: !l.Live})
 	}
+	count = count.InBatch(r.Batch, r.Jobs)
 	count.AtWork = 0
 	if text := count.String(); text != "" {
 		t.list = append(t.list, entry{text: "    " + text})
 	}
 }
 
-// progress returns how far a batch is, with a bar if there is room.
-func progress(b *board.Batch, now time.Time, width int) string {
-	text := fmt.Sprintf("%d done", b.Done)
+// progress returns how far a batch is, with a bar if there is room. Its counts are those of qq runs. While it is paused
+// nobody knows when it ends.
+func progress(b *board.Batch, now time.Time, width int, paused bool) string {
+	done := b.Done - b.Cancelled
+	text := fmt.Sprintf("%d done", done)
 	if b.Total > 0 {
-		text = fmt.Sprintf("%d/%d done", b.Done, b.Total)
+		text = fmt.Sprintf("%d/%d done", done, b.Total)
 	}
 	if b.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", b.Failed)
@@ -138,7 +147,10 @@ func progress(b *board.Batch, now time.Time, width int) string {
 	if b.Cancelled > 0 {
 		text += fmt.Sprintf(", %d cancelled", b.Cancelled)
 	}
-	took, worked := now.Sub(b.Started).Seconds(), b.Done-b.Cached-b.Cancelled
+	if paused {
+		return text
+	}
+	took, worked := now.Sub(b.Started).Seconds(), done-b.Cached
 	if worked > 0 && took > 0 {
 		rate := float64(worked) / took
 		if rate >= 1 {
@@ -183,18 +195,24 @@ func slowest(r *run, now time.Time) string {
 	return fmt.Sprintf("slowest: %s  %s", output.Clock(now.Sub(found.Started)), output.OneLine(found.Task))
 }
 
+// toAnswer says where questions are answered.
+const toAnswer = "answer in the terminal of the run, or with qq serve"
+
 // move chooses another row: those without an id are passed over.
 func (t *tree) move(by int) {
 	step := 1
 	if by < 0 {
 		step = -1
 	}
-	at := max(min(t.at+by, len(t.list)-1), 0)
-	for at >= 0 && at < len(t.list) && t.list[at].id == "" {
-		at += step
-	}
-	if at >= 0 && at < len(t.list) {
-		t.at, t.chosen = at, t.list[at].id
+	for _, step := range [2]int{step, -step} { // behind the last one there may be only counts
+		at := max(min(t.at+by, len(t.list)-1), 0)
+		for at >= 0 && at < len(t.list) && t.list[at].id == "" {
+			at += step
+		}
+		if at >= 0 && at < len(t.list) {
+			t.at, t.chosen = at, t.list[at].id
+			return
+		}
 	}
 }
 
@@ -245,8 +263,8 @@ func (t *tree) rows(head, foot string, below []string, size block.Size) []pane.R
 	return append(rows, pane.Row{Text: columns.Cut(foot, size.Columns-1), Style: pane.Faint})
 }
 
-// head returns the first row.
-func head(runs []run, now time.Time) string {
+// head returns the first row in at most that many columns: what the person must do comes first.
+func head(name string, runs []run, now time.Time, width int) string {
 	atWork, queued, asking, live := 0, 0, 0, 0
 	for _, r := range runs {
 		if !r.ended.IsZero() {
@@ -254,20 +272,26 @@ func head(runs []run, now time.Time) string {
 		}
 		live++
 		asking += len(r.Questions)
+		var c joblines.Count
 		for _, j := range r.Jobs {
 			switch {
 			case j.ExecutionID == r.Root.ExecutionID:
 			case j.State == task.Queued:
-				queued++
+				c.Queued++
 			default:
-				atWork++
+				c.AtWork++
 			}
 		}
+		c = c.InBatch(r.Batch, r.Jobs)
+		atWork, queued = atWork+c.AtWork, queued+c.Queued
 	}
-	text := fmt.Sprintf("qq top  %s  %s, %d at work, %d queued", now.Local().Format("15:04:05"), several(live, "run"),
-		atWork, queued)
+	text := name + "  " + now.Local().Format("15:04:05") + "  "
 	if asking > 0 {
-		text += fmt.Sprintf(", %s for you", several(asking, "question"))
+		text += several(asking, "question") + " for you, "
+	}
+	text += fmt.Sprintf("%s, %d at work, %d queued", several(live, "run"), atWork, queued)
+	if columns.Of(text) > width {
+		return columns.First(text, width-1) + "…"
 	}
 	return text
 }
