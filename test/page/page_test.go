@@ -57,6 +57,7 @@ func TestBatch(t *testing.T) {
 	p.Reads("Answer at length, too.")
 	p.Reads("asks you")
 	p.Reads("ONE [[edited]]")
+	p.Until(`[...document.querySelectorAll(".question .preview")].every(e => e.scrollHeight <= e.clientHeight)`)
 	shots(p, "run-live")
 
 	// It answers the question. Nobody else is asked any more, and the file is changed.
@@ -128,4 +129,18 @@ func TestBatch(t *testing.T) {
 		shots(p, name)
 	}
 	assert.Empty(t, b.Wrong())
+}
+
+// A server at which nobody looks changes no run: a call that needs an approval is refused at once.
+func TestIdleServer(t *testing.T) {
+	w := newWorld(t, standin.Script{Start: "[[edit]]", Text: edits,
+		Fault: &standin.Fault{BeforeFirst: 1300 * time.Millisecond}}) // again and again, until the run ends that
+	w.file("notes.txt", "one\ntwo\n")
+	w.serve()
+	begun := time.Now()
+	out := w.run("batch", w.tasks(map[string]any{"task": "Change the notes, please. [[edit]]", "agent": "coder"}))
+	assert.Less(t, time.Since(begun), time.Minute, out)
+	text, err := os.ReadFile(filepath.Join(w.work, "notes.txt"))
+	require.NoError(t, err)
+	assert.Equal(t, "one\ntwo\n", string(text))
 }
