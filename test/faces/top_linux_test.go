@@ -242,6 +242,38 @@ func TestTopPlain(t *testing.T) {
 	assert.NotRegexp(t, "\x1b\\[[0-9;]*m", string(s.all))
 }
 
+// TestWatchBatch: a batch is found by its id and by that of its root. Without a terminal the last line says how it ended,
+// and the exit code is that of a batch of which tasks are left.
+func TestWatchBatch(t *testing.T) {
+	w, end := live(t, 2)
+	snap, found := w.snapshot()
+	require.True(t, found)
+	id := snap.Batch.ID[len(snap.Batch.ID)-8:]
+	watching := func(id string) (*exec.Cmd, *bytes.Buffer) {
+		cmd := exec.CommandContext(t.Context(), w.bin, "runs", "watch", id)
+		cmd.Dir, cmd.Env = w.dir, w.env
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &said, &said
+		require.NoError(t, cmd.Start())
+		return cmd, &said
+	}
+	one, oneSaid := watching(id)
+	other, otherSaid := watching(snap.Root.ExecutionID)
+	s := w.sit(80, 20, "runs", "watch", id)
+	s.matches(`^qq runs watch  `)
+	s.matches(`batch ` + id + ` .* 0/52 done`)
+	s.matches(`(?m)^ +50 queued`)
+	s.matches(`\? keys  q leave `)
+	time.Sleep(500 * time.Millisecond) // both listen
+	end()
+	assert.Equal(t, 4, s.wait())
+	for cmd, said := range map[*exec.Cmd]*bytes.Buffer{one: oneSaid, other: otherSaid} {
+		assert.Error(t, cmd.Wait())
+		assert.Equal(t, 4, cmd.ProcessState.ExitCode(), said.String())
+		assert.Regexp(t, "run "+id+` ended: 0 completed.*\n$`, said.String())
+	}
+}
+
 // TestWatch: a run is shown until it ends; without a terminal each thing that happens is a line.
 func TestWatch(t *testing.T) {
 	w := newWorld(t, delegation(3, 1500*time.Millisecond)...)
@@ -264,6 +296,7 @@ func TestWatch(t *testing.T) {
 	assert.Contains(t, s.text(), "run "+short+" completed")
 	require.NoError(t, lines.Wait())
 	assert.Regexp(t, `(?m)^  \[explorer [0-9a-f]{8}\] done in `, said.String())
+	assert.Contains(t, said.String(), "run "+short+" completed\n")
 	out, err := exec.CommandContext(t.Context(), w.bin, "runs", "watch", "ffffffff").CombinedOutput()
 	assert.Error(t, err)
 	assert.Contains(t, string(out), "no run at work has this id")

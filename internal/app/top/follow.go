@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/app/output"
 	"qq/internal/control"
-	"qq/pkg/event"
 	"qq/pkg/task"
 )
 
@@ -27,11 +27,24 @@ type run struct {
 	control.Standing
 	known bool      // it has replied
 	ended time.Time // zero while it is at work
-	how   string    // it has ended, if known: its status
+	end   *ending   // how it has ended; nil if that is not known
 }
 
 // called returns the id under which a person finds the run: qq runs knows a batch by the id of the batch.
 func (r *run) called() string { return cmp.Or(r.Root.BatchID, r.ID) }
+
+// how says how the run has ended.
+func (r *run) how() string {
+	if r.end == nil {
+		return "ended"
+	}
+	return r.end.String()
+}
+
+// farewell is the last line about the run.
+func (r *run) farewell() string {
+	return "run " + task.ShortID(r.called()) + " " + output.OneLine(r.how())
+}
 
 // follower follows all roots of this user, each in goroutines of its own: one that is stopped does not hinder the
 // others.
@@ -160,7 +173,12 @@ func (f *follower) askAgain(c *control.Client, r *run, news <-chan struct{}) err
 		if err != nil {
 			return err
 		}
-		f.update(func() { r.Snapshot, r.Err, r.known = snap, nil, true })
+		f.update(func() {
+			if r.end == nil { // else its events have told more
+				r.Snapshot = snap
+			}
+			r.Err, r.known = nil, true
+		})
 		pause := min(max(askEvery, askShare*time.Since(asked)), idleEvery)
 		if !f.wait(time.After(pause), nil) {
 			break
@@ -171,26 +189,19 @@ func (f *follower) askAgain(c *control.Client, r *run, news <-chan struct{}) err
 
 // listen reads the events of a root until there are no more. They say when to ask, and how the run ends.
 func (f *follower) listen(c *control.Client, r *run, news chan<- struct{}) {
-	if _, err := c.Subscribe(control.Subscribe{Light: true}); err != nil {
+	snap, err := c.Subscribe(control.Subscribe{Light: true})
+	if err != nil {
 		return
 	}
-	how := ""
+	end := newEnding(snap)
 	for {
 		e, err := c.Next()
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				how = "killed"
-			} else if how == "" {
-				how = "ended"
-			}
-			f.update(func() { r.how = how })
+			end.lost = !errors.Is(err, io.EOF)
+			f.update(func() { r.end, r.Used = end, end.used })
 			return
 		}
-		if e.OfRoot() && (e.Type == event.SubAgentComplete || e.Type == event.SubAgentError) {
-			if how = string(e.Status); e.Status != task.Completed && e.Error != "" {
-				how += ": " + e.Error
-			}
-		}
+		end.add(e)
 		select {
 		case news <- struct{}{}:
 		default:

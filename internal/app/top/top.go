@@ -6,8 +6,10 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -48,7 +50,8 @@ func Runs(runs *cli.Command, i *command.Invocation) *cli.Command {
 	t := top{i}
 	runs.Subcommands = append(runs.Subcommands, &cli.Command{
 		Name: "watch", Usage: "show one run live, until it ends; without a terminal, print what happens",
-		ArgsUsage: "ID", Flags: []cli.Flag{command.FlagNoColor}, Action: t.watch,
+		Description: "Its exit code is that of a run that ended by itself.",
+		ArgsUsage:   "ID", Flags: []cli.Flag{command.FlagNoColor}, Action: t.watch,
 	})
 	return runs
 }
@@ -135,9 +138,11 @@ func (t top) print(ctx context.Context, path string) error {
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, c.Close)()
-	if _, err := c.Subscribe(control.Subscribe{Light: true}); err != nil {
+	snap, err := c.Subscribe(control.Subscribe{Light: true})
+	if err != nil {
 		return err
 	}
+	end := newEnding(snap)
 	n := narrator.New(t.Out, false)
 	for {
 		e, err := c.Next()
@@ -145,12 +150,15 @@ func (t top) print(ctx context.Context, path string) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, io.EOF):
-			return output.WriteError(t.Out.Err())
+			r := run{Standing: control.Standing{ID: snap.Root.ExecutionID, Snapshot: snap}, end: end}
+			fmt.Fprintln(t.Out, r.farewell())
+			return cmp.Or(output.WriteError(t.Out.Err()), verdict(end))
 		case errors.Is(err, control.ErrDropped):
 			return task.Hinted("qq runs show tells what is recorded of it", "watch: %w", err)
 		case err != nil:
 			return err
 		}
+		end.add(e)
 		if n.Event(e); t.Out.Err() != nil {
 			return output.WriteError(t.Out.Err())
 		}
@@ -200,10 +208,22 @@ func (t top) look(ctx context.Context, f *follower, s *screen) (err error) {
 	if closed := s.pane.Close(); err == nil {
 		err = output.WriteError(closed)
 	}
-	if err == nil && last != "" {
-		t.Note("%s", last)
+	if err != nil || last == "" {
+		return err
 	}
-	return err
+	t.Note("%s", last)
+	if all := f.all(); f.only != "" && len(all) == 1 && all[0].end != nil {
+		return verdict(all[0].end)
+	}
+	return nil
+}
+
+// verdict returns the exit code of qq runs watch as an error; nil means 0.
+func verdict(e *ending) error {
+	if code := e.code(); code != 0 {
+		return command.Said(code)
+	}
+	return nil
 }
 
 const (
@@ -287,7 +307,7 @@ func (s *screen) ended() (last string, yes bool) {
 		return "", s.runs.quiet()
 	}
 	for _, r := range all {
-		last += "run " + task.ShortID(r.called()) + " " + output.OneLine(r.how) + "; "
+		last += r.farewell() + "; "
 	}
 	return strings.TrimSuffix(last, "; "), len(all) > 0
 }
@@ -316,7 +336,8 @@ func (s *screen) draw(now time.Time) error {
 		below = append(slices.Clone(steering.Help[:]), "← →    close or open what is below", "q      leave",
 			"questions: "+toAnswer)
 	}
-	return s.pane.Draw(s.tree.rows(head(s.name, all, now, columns-1), foot, below[:min(len(below), max(rows-4, 0))], size), size)
+	return s.pane.Draw(s.tree.rows(head(s.name, all, now, columns-1), foot,
+		below[:min(len(below), max(rows-4, 0))], size), size)
 }
 
 // handle handles what happens at the terminal. It returns true if the person leaves.

@@ -13,6 +13,7 @@ import (
 	"qq/internal/app/pane"
 	"qq/internal/control"
 	"qq/internal/control/board"
+	"qq/pkg/event"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
 )
@@ -111,7 +112,7 @@ func TestGone(t *testing.T) {
 	r.Jobs = r.Jobs[:2]
 	tr.update([]run{r}, now, 80)
 	assert.Nil(t, tr.it())
-	r.ended, r.how = now, "completed"
+	r.ended, r.end = now, &ending{status: task.Completed}
 	tr.update([]run{r}, now, 80)
 	tr.move(-9)
 	require.NotNil(t, tr.it())
@@ -143,14 +144,16 @@ func TestQuestions(t *testing.T) {
 		assert.Contains(t, tr.list[0].text, "2 questions for you, ")
 		r.Paused = true
 		tr.update([]run{r}, now, 80)
-		assert.Contains(t, tr.list[0].text, task.ShortID(r.called())+"  2 questions for you, paused, ", "the id is whole")
+		whole := task.ShortID(r.called()) + "  2 questions for you, paused, "
+		assert.Contains(t, tr.list[0].text, whole, "with the whole id")
 	}
 }
 
 // TestBatchCounts: of a batch all tasks that have not started are counted, not only those that come next.
 func TestBatchCounts(t *testing.T) {
 	b := batch()
-	next, child := job("g-66666666", "", "explorer", task.Queued), job("h-77777777", "f-55555555", "coder", task.Queued)
+	next := job("g-66666666", "", "explorer", task.Queued)
+	child := job("h-77777777", "f-55555555", "coder", task.Queued)
 	next.BatchID = b.Batch.ID
 	b.Jobs = append(b.Jobs, next, child)
 	b.Ended = []board.Ended{{ExecutionID: "z", BatchID: b.Batch.ID, Status: task.Completed}}
@@ -160,6 +163,43 @@ func TestBatchCounts(t *testing.T) {
 	assert.Equal(t, "    30 queued", tr.list[len(tr.list)-1].text)
 	b.Batch.Total = 0 // not known
 	assert.Contains(t, head("qq top", []run{b}, now, 79), "1 at work, 2 queued")
+}
+
+// TestEnding: how a run ends, what it has used and its exit code are as its events tell.
+func TestEnding(t *testing.T) {
+	p := prompt()
+	p.Used = task.Usage{InputTokens: 1000, OutputTokens: 100}
+	p.Jobs[0].Usage = task.Usage{InputTokens: 300, OutputTokens: 30}
+	of := func(j board.Job, s task.Status, in, out int) event.Event {
+		e := event.Event{Type: event.SubAgentComplete, ExecutionID: j.ExecutionID, BatchID: j.BatchID, Status: s,
+			ParentExecutionID: j.ParentExecutionID, Usage: &task.Usage{InputTokens: in, OutputTokens: out}}
+		if s != task.Completed {
+			e.Type, e.Error = event.SubAgentError, "Error: it broke"
+		}
+		return e
+	}
+	e := newEnding(p.Snapshot)
+	e.add(event.Event{Type: event.ToolStart, ExecutionID: p.ID})
+	e.add(of(p.Jobs[1], task.Failed, 50, 5))
+	e.add(of(p.Jobs[0], task.Timeout, 700, 70))
+	assert.Equal(t, task.Usage{InputTokens: 1450, OutputTokens: 145}, e.used)
+	assert.Equal(t, "timeout: it broke", e.String())
+	assert.Equal(t, 124, e.code())
+	assert.Zero(t, (&ending{status: task.Completed}).code())
+	assert.Equal(t, 1, (&ending{lost: true}).code())
+
+	b := batch()
+	b.Batch.Total, b.Batch.Failed = 22, 0
+	e = newEnding(b.Snapshot)
+	e.add(of(b.Jobs[0], task.Completed, 1, 1))
+	assert.Equal(t, 4, e.code(), "one never ran")
+	e.add(of(b.Jobs[0], task.Completed, 1, 1))
+	assert.Equal(t, "ended: 22 completed", e.String())
+	assert.Zero(t, e.code())
+	e.add(of(b.Jobs[0], task.Cancelled, 1, 1))
+	e.add(of(b.Jobs[0], task.Failed, 1, 1))
+	assert.Equal(t, "ended: 22 completed, 1 failed, 1 cancelled", e.String())
+	assert.Equal(t, 4, e.code())
 }
 
 // TestFind: an id, its beginning or its end names a run or a job, if only one.

@@ -72,7 +72,7 @@ func (t *tree) add(r *run, now time.Time, width int) {
 	case r.Err != nil:
 		does, _ = task.Explain(r.Err)
 	case head.past:
-		does = cmp.Or(r.how, "ended")
+		does = r.how()
 	case r.Batch != nil:
 		does = progress(r.Batch, now, width, r.Paused)
 	case root != nil:
