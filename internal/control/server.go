@@ -264,9 +264,9 @@ func (s *Server) Handle(e event.Event) {
 		return
 	}
 	line := Frame{Type: TypeEvent, Event: &e}.line()
-	s.kept.add(kept{e.Seq, e.Type == event.Token, line})
+	s.kept.add(kept{e.Seq, e.Type, line})
 	for p := range s.peers {
-		if p.subscribed && !(p.light && e.Type == event.Token) {
+		if p.subscribed && p.wants(e.Type) {
 			p.push(line)
 		}
 	}
@@ -288,7 +288,7 @@ func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte
 	if r == nil {
 		r = &Subscribe{}
 	}
-	if !r.Light {
+	if !r.Light && !r.Ends {
 		s.cfg.Events.Watch()
 	}
 	s.mu.Lock()
@@ -300,7 +300,7 @@ func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte
 		problem := fmt.Sprintf("this root has %d subscriptions already", others)
 		return 0, nil, &Fault{CodeBusy, problem, "end one of them"}
 	}
-	p.events, p.light = make(chan []byte, maxEvents), r.Light
+	p.events, p.light, p.ends = make(chan []byte, maxEvents), r.Light, r.Ends
 	if seq = s.seq; r.From > 0 {
 		missed, ok := s.kept.after(r.From, s.seq)
 		if !ok {
@@ -310,7 +310,7 @@ func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte
 		}
 		seq = r.From
 		for _, k := range missed {
-			if !(p.light && k.token) {
+			if p.wants(k.kind) {
 				p.push(k.line)
 			}
 		}
