@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -367,4 +369,26 @@ func TestWatch(t *testing.T) {
 	out, err = exec.CommandContext(t.Context(), w.bin, "top").CombinedOutput()
 	assert.Error(t, err)
 	assert.Contains(t, string(out), "needs a terminal")
+}
+
+// TestTopEnded: the tokens of a run that has ended are those of its record.
+func TestTopEnded(t *testing.T) {
+	w := newWorld(t, delegation(2, 700*time.Millisecond)...)
+	s := w.sit(100, 30, "top")
+	s.shows("no run is at work")
+	w.background("[[hand on]]")
+	s.matches(`▾ .*completed`)
+	row := regexp.MustCompile(`completed.* (\S+k?)\s*\n`).FindStringSubmatch(s.text())
+	require.NotNil(t, row, s.text())
+	cmd := exec.CommandContext(t.Context(), w.bin, "runs", "list")
+	cmd.Dir, cmd.Env = w.dir, w.env
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	recorded := regexp.MustCompile(`completed +default +\S+ +(\d+)`).FindStringSubmatch(string(out))
+	require.NotNil(t, recorded, string(out))
+	tokens, err := strconv.Atoi(recorded[1])
+	require.NoError(t, err)
+	assert.Equal(t, fmt.Sprintf("%.1fk", float64(tokens)/1000), row[1])
+	s.press("q")
+	assert.Zero(t, s.wait())
 }
