@@ -1,6 +1,10 @@
 package control
 
-import "time"
+import (
+	"time"
+
+	"qq/pkg/event"
+)
 
 // keepFor is how long events are kept after the last subscriber has left, in case it comes again.
 const keepFor = time.Minute
@@ -16,9 +20,9 @@ type backlog struct {
 
 // kept is one event.
 type kept struct {
-	seq   int64
-	token bool // it is text of a model
-	line  []byte
+	seq  int64
+	kind event.Type
+	line []byte
 }
 
 // wanted reports whether an event is kept. subscribed says that there are subscribers.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"qq/pkg/event"
 )
 
 // peer is one client, as the server sees it.
@@ -28,6 +30,7 @@ type peer struct {
 	subscribed bool
 	most       int64     // bytes in events: [MaxQueued], and what it had missed when it came again
 	light      bool      // without the text of models
+	ends       bool      // only ends
 	asked      time.Time // when the last request came; zero before the first one
 }
 
@@ -188,4 +191,12 @@ func (p *peer) send(line []byte, within time.Duration) bool {
 	_ = p.conn.SetWriteDeadline(time.Now().Add(within)) // a write error follows
 	_, err := p.conn.Write(line)
 	return err == nil
+}
+
+// wants reports whether events of that type are sent to p. The caller holds the mutex of the server.
+func (p *peer) wants(t event.Type) bool {
+	if p.ends {
+		return t == event.SubAgentComplete || t == event.SubAgentError
+	}
+	return !p.light || t != event.Token
 }

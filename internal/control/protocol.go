@@ -85,6 +85,8 @@ type Subscribe struct {
 	From int64 `json:"from,omitempty"`
 	// Light leaves out the events that cost something to make: the text of models, and what a short job does.
 	Light bool `json:"light,omitempty"`
+	// Ends leaves out all events but the ends of jobs.
+	Ends bool `json:"ends,omitempty"`
 	// Answers says that the client may answer questions. Those wait for it that nobody at the terminal can answer.
 	Answers bool `json:"answers,omitempty"`
 }

@@ -264,9 +264,9 @@ func (s *Server) Handle(e event.Event) {
 		return
 	}
 	line := Frame{Type: TypeEvent, Event: &e}.line()
-	s.kept.add(kept{e.Seq, e.Type == event.Token, line})
+	s.kept.add(kept{e.Seq, e.Type, line})
 	for p := range s.peers {
-		if p.subscribed && !(p.light && e.Type == event.Token) {
+		if p.subscribed && p.wants(e.Type) {
 			p.push(line)
 		}
 	}
@@ -306,14 +306,14 @@ func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte
 		}
 		seq = r.From
 	}
-	p.events, p.light, p.most = make(chan []byte, maxEvents+len(missed)), r.Light, MaxQueued
+	p.events, p.light, p.ends, p.most = make(chan []byte, maxEvents+len(missed)), r.Light, r.Ends, MaxQueued
 	for _, k := range missed {
-		if !(p.light && k.token) {
+		if p.wants(k.kind) {
 			p.most += int64(len(k.line))
 			p.push(k.line)
 		}
 	}
-	if p.subscribed = true; !r.Light {
+	if p.subscribed = true; !r.Light && !r.Ends {
 		s.cfg.Events.Watch()
 	}
 	return seq, p.events, nil

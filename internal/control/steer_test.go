@@ -158,6 +158,22 @@ func TestLight(t *testing.T) {
 	assert.True(t, f.stream.Watched())
 }
 
+// TestEnds: who asks for the ends of jobs gets nothing else.
+func TestEnds(t *testing.T) {
+	f, _ := serve(t, t.TempDir())
+	c := dial(t, f)
+	_, err := c.Subscribe(Subscribe{Ends: true})
+	require.NoError(t, err)
+	assert.False(t, f.stream.Watched())
+	for _, kind := range []event.Type{event.Token, event.ToolStart, event.SubAgentStart, event.SubAgentProgress} {
+		f.stream.Emit(event.Event{Type: kind, ExecutionID: "a"})
+	}
+	f.stream.Emit(event.Event{Type: event.SubAgentError, ExecutionID: "a"})
+	e, err := c.Next()
+	require.NoError(t, err)
+	assert.Equal(t, event.SubAgentError, e.Type)
+}
+
 // TestSteer: messages, the cap and the pause reach the tree.
 func TestSteer(t *testing.T) {
 	f, _ := serve(t, t.TempDir())

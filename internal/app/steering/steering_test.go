@@ -3,6 +3,8 @@ package steering
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +16,9 @@ import (
 	"qq/internal/app/columns"
 	"qq/internal/app/joblines"
 	"qq/internal/control"
+	"qq/internal/control/board"
 	"qq/internal/terminal/keys"
+	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
 )
 
@@ -26,6 +30,7 @@ type run struct {
 	err     error
 	entries []string
 	text    string
+	jobs    []board.Job
 }
 
 func (r *run) note(what string) error {
@@ -35,9 +40,12 @@ func (r *run) note(what string) error {
 	return r.err
 }
 
-func (r *run) Snapshot() (control.Snapshot, error) { return control.Snapshot{Paused: r.paused}, nil }
-func (r *run) Cancel(id string) error              { return r.note("cancel " + id) }
-func (r *run) Message(id, text string) error       { return r.note("message " + id + ": " + text) }
+func (r *run) Snapshot() (control.Snapshot, error) {
+	return control.Snapshot{Paused: r.paused, Jobs: slices.Clone(r.jobs)}, nil
+}
+
+func (r *run) Cancel(id string) error        { return r.note("cancel " + id) }
+func (r *run) Message(id, text string) error { return r.note("message " + id + ": " + text) }
 func (r *run) Pause(paused bool) error {
 	r.paused = paused
 	return r.note("pause")
@@ -141,6 +149,30 @@ func TestTranscript(t *testing.T) {
 		synctest.Wait()
 		assert.True(t, strings.HasSuffix(tr.Text(), "\nit keeps no transcript\n"))
 	})
+}
+
+// TestCost: the block of a run with 200 children takes at most two hundredths of a processor at 10 frames a second.
+func TestCost(t *testing.T) {
+	r, now := &run{}, time.Now()
+	for i := range 200 {
+		r.jobs = append(r.jobs, board.Job{
+			Job: jobs.Job{ExecutionID: fmt.Sprintf("01a20a57-c71f-7000-8000-%012d", i), ParentExecutionID: "root",
+				Agent: "explorer", Task: strings.Repeat("Look at 漢字 ", 40), State: task.Running, Started: now},
+			Call: &board.Call{Tool: "grep_file", Text: `grep_file "` + strings.Repeat("foo ", 30) + `"`, Running: true},
+		})
+	}
+	f := &Face{run: r, tried: true, ends: make(chan struct{})}
+	const frames = 10
+	best := time.Duration(1 << 62)
+	for range 20 { // other work on the machine only makes it longer
+		began := time.Now()
+		for range frames {
+			assert.Len(t, f.Rows(now, 200, 20).Rows, 20)
+		}
+		best = min(best, time.Since(began))
+	}
+	t.Logf("%v for %d frames", best, frames)
+	assert.LessOrEqual(t, best, 20*time.Millisecond)
 }
 
 // TestInput: a line is typed, and its end is shown.

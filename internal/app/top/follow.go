@@ -16,9 +16,10 @@ import (
 // How often roots are asked.
 const (
 	lookEvery = time.Second            // for new ones
-	askEvery  = 500 * time.Millisecond // one in which something happens
-	idleEvery = 5 * time.Second        // one in which nothing does
-	askShare  = 50                     // times as long as a reply takes
+	askEvery  = 500 * time.Millisecond // one in which jobs end
+	idleEvery = time.Second            // one in which no job ends
+	slowEvery = 5 * time.Second        // one whose replies take long, at most
+	askShare  = 100                    // times as long as a reply takes
 	keepEnded = 20 * time.Second       // how long one that has ended is shown
 )
 
@@ -179,7 +180,7 @@ func (f *follower) askAgain(c *control.Client, r *run, news <-chan struct{}) err
 			}
 			r.Err, r.known = nil, true
 		})
-		pause := min(max(askEvery, askShare*time.Since(asked)), idleEvery)
+		pause := min(max(askEvery, askShare*time.Since(asked)), slowEvery)
 		if !f.wait(time.After(pause), nil) {
 			break
 		}
@@ -189,7 +190,7 @@ func (f *follower) askAgain(c *control.Client, r *run, news <-chan struct{}) err
 
 // listen reads the events of a root until there are no more. They say when to ask, and how the run ends.
 func (f *follower) listen(c *control.Client, r *run, news chan<- struct{}) {
-	snap, err := c.Subscribe(control.Subscribe{Light: true})
+	snap, err := c.Subscribe(control.Subscribe{Ends: true})
 	if err != nil {
 		return
 	}

@@ -336,7 +336,8 @@ func (s *screen) draw(now time.Time) error {
 		below = append(slices.Clone(steering.Help[:]), "← →    close or open what is below", "q      leave",
 			"questions: "+toAnswer)
 	}
-	return s.pane.Draw(s.tree.rows(head(s.name, all, now, columns-1), foot, below[:min(len(below), max(rows-4, 0))], size), size)
+	return s.pane.Draw(s.tree.rows(head(s.name, all, now, columns-1), foot,
+		below[:min(len(below), max(rows-4, 0))], size), size)
 }
 
 // handle handles what happens at the terminal. It returns true if the person leaves.

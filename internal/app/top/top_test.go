@@ -144,14 +144,16 @@ func TestQuestions(t *testing.T) {
 		assert.Contains(t, tr.list[0].text, "2 questions for you, ")
 		r.Paused = true
 		tr.update([]run{r}, now, 80)
-		assert.Contains(t, tr.list[0].text, task.ShortID(r.called())+"  2 questions for you, paused, ", "the id is whole")
+		whole := task.ShortID(r.called()) + "  2 questions for you, paused, "
+		assert.Contains(t, tr.list[0].text, whole, "with the whole id")
 	}
 }
 
 // TestBatchCounts: of a batch all tasks that have not started are counted, not only those that come next.
 func TestBatchCounts(t *testing.T) {
 	b := batch()
-	next, child := job("g-66666666", "", "explorer", task.Queued), job("h-77777777", "f-55555555", "coder", task.Queued)
+	next := job("g-66666666", "", "explorer", task.Queued)
+	child := job("h-77777777", "f-55555555", "coder", task.Queued)
 	next.BatchID = b.Batch.ID
 	b.Jobs = append(b.Jobs, next, child)
 	b.Ended = []board.Ended{{ExecutionID: "z", BatchID: b.Batch.ID, Status: task.Completed}}
@@ -163,8 +165,7 @@ func TestBatchCounts(t *testing.T) {
 	assert.Contains(t, head("qq top", []run{b}, now, 79), "1 at work, 2 queued")
 }
 
-// TestEnding: how a run ends, what it has used and with which exit code are those of its events, whatever was known when
-// it was asked last.
+// TestEnding: how a run ends, what it has used and its exit code are as its events tell.
 func TestEnding(t *testing.T) {
 	p := prompt()
 	p.Used = task.Usage{InputTokens: 1000, OutputTokens: 100}
