@@ -209,6 +209,10 @@ func (l *list) page() page {
 func (l *list) draw(ctx context.Context) error {
 	p := l.page()
 	rows := l.rows(p)
+	from, to := l.window(max(p.size.rows/4, leastListed))
+	for _, q := range l.open[from:to] {
+		l.desk.Shown(q.ID)
+	}
 	text := l.frame(rows)
 	switch err := l.write(ctx, text); {
 	case errors.Is(err, errResumed):

@@ -409,6 +409,8 @@ func (b *book) Changed() <-chan struct{} { return nil }
 
 func (b *book) Answer(string, approval.Answer, string) error { return nil }
 
+func (b *book) Shown(...string) {}
+
 func (b *book) PutOff(string) bool { return false }
 
 func (b *book) Over(string) *approval.OverError {

@@ -147,6 +147,7 @@ func (p *Terminal) Ask(ctx context.Context, q tool.Question, desk approval.Desk)
 		return err
 	}
 	defer release()
+	desk.Shown(q.ID)
 	defer p.watch(ctx, desk)()
 	for {
 		if err := p.show(ctx, q, desk); err != nil && !errors.Is(err, errSeveral) {
