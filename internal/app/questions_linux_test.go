@@ -70,14 +70,14 @@ func TestQuestionsInReverse(t *testing.T) {
 		assert.Equal(t, []string{"default", "executor"}, q.Chain)
 	}
 
-	time.Sleep(time.Second) // keys count now
+	time.Sleep(3 * time.Second / 2) // keys count now
 	s.press("3")
 	s.until("› 3 executor")
-	s.press("y")
+	s.press("y\r")
 	s.until(`echo ` + name(2) + ` >> log" → once`)
 	require.Eventually(t, func() bool { return w.content("log") == name(2)+"\n" }, 30*time.Second, 5*time.Millisecond)
 	require.NoError(t, c.Answer(asked[1].QuestionID, approval.Once))
-	s.until(`echo ` + name(1) + ` >> log" → answered at the socket: once`)
+	s.until(`echo ` + name(1) + ` >> log" → once, from qq serve or another face`)
 	err = c.Answer(asked[1].QuestionID, approval.No)
 	assert.ErrorContains(t, err, "was already answered at the socket: once")
 	err = c.Answer(asked[2].QuestionID, approval.No)
@@ -86,7 +86,7 @@ func TestQuestionsInReverse(t *testing.T) {
 		5*time.Millisecond)
 	s.until("[n]o: ")
 	require.NoError(t, c.Answer(asked[0].QuestionID, approval.No))
-	s.until("\n(answered at the socket: no)\n")
+	s.until(` >> log → no, from qq serve or another face)`)
 	e := s.wait()
 	assert.Zero(t, e.code, e.out)
 	assert.Equal(t, name(2)+"\n"+name(1)+"\n", w.content("log"))

@@ -142,6 +142,17 @@ func (q *Queue) Changed() <-chan struct{} {
 	return q.changed
 }
 
+// Shown implements [Desk].
+func (q *Queue) Shown(ids ...string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range q.open {
+		if slices.Contains(ids, w.question.ID) {
+			q.time(w)
+		}
+	}
+}
+
 // PutOff implements [Desk]. The time for an answer begins.
 func (q *Queue) PutOff(id string) bool {
 	q.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,4 +184,34 @@ func TestAttendInstead(t *testing.T) {
 		h.wg.Wait()
 		assert.Contains(t, h.got["left"].Reason, "nobody can be asked here")
 	})
+}
+
+// TestTimeFromShown: a question that the prompter has not shown yet has all its time; all that a list shows are timed.
+func TestTimeFromShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ends [2]time.Duration
+		q := NewQueue(QueueConfig{Timeout: time.Minute, Prompter: late{}})
+		start := time.Now()
+		var asking sync.WaitGroup
+		for i := range ends {
+			asking.Go(func() {
+				q.Ask(t.Context(), tool.Question{Intent: intent("edit", "")})
+				ends[i] = time.Since(start)
+			})
+		}
+		asking.Wait()
+		assert.Equal(t, [2]time.Duration{3 * time.Minute, 3 * time.Minute}, ends)
+	})
+}
+
+// late is a Prompter that shows all questions after two minutes.
+type late struct{}
+
+func (late) Ask(ctx context.Context, _ tool.Question, desk Desk) error {
+	time.Sleep(2 * time.Minute)
+	for _, q := range desk.Waiting() {
+		desk.Shown(q.ID)
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }

@@ -63,6 +63,8 @@ type Desk interface {
 	Waiting() []tool.Question
 	// Changed returns a channel that is closed when Waiting may return something else.
 	Changed() <-chan struct{}
+	// Shown begins the time for the answers to open questions: a person can see them.
+	Shown(ids ...string)
 	// Answer answers an open question: see [Queue.Answer].
 	Answer(id string, a Answer, by string) error
 	// PutOff leaves an open question to the faces. It reports false if there are none.
@@ -369,9 +371,6 @@ func (q *Queue) time(w *waiter) {
 func (q *Queue) show(w *waiter) {
 	q.mu.Lock()
 	open := slices.Contains(q.open, w)
-	if open {
-		q.time(w)
-	}
 	q.mu.Unlock()
 	if !open {
 		return
@@ -391,6 +390,8 @@ func (q *Queue) show(w *waiter) {
 	case errors.Is(err, ErrBackground):
 		if w.off = q.faces > 0; !w.off {
 			q.settle(w, q.nobody(w.question), nil)
+		} else {
+			q.time(w)
 		}
 	default:
 		q.gone = true

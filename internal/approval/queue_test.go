@@ -39,6 +39,7 @@ type person struct {
 
 // Ask implements Prompter.
 func (p *person) Ask(ctx context.Context, q tool.Question, desk Desk) error {
+	desk.Shown(q.ID)
 	answer, err := p.say(ctx, q)
 	if err == nil && answer.given() {
 		_ = desk.Answer(q.ID, answer, ByTerminal) // it may be over

@@ -76,6 +76,7 @@ type asking struct{ *rivals }
 
 // Ask implements Prompter.
 func (a asking) Ask(ctx context.Context, q tool.Question, desk Desk) error {
+	desk.Shown(q.ID)
 	return a.prompt(ctx, q, desk)
 }
 

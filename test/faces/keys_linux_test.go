@@ -178,3 +178,52 @@ func (s *seat) undisturbed() {
 func (w *world) sitWith(in *os.File, columns, rows int, args ...string) *seat {
 	return w.sitAt(columns, rows, func(cmd *exec.Cmd) { cmd.Stdin = in }, args...)
 }
+
+// TestTypingIsNoAnswer: three agents come to ask while a person types a message. No letter of it is an answer, and the
+// message is whole. Letters that go on when the list is there do not count, and what allows needs Enter.
+func TestTypingIsNoAnswer(t *testing.T) {
+	later := &standin.Fault{BeforeFirst: 1500 * time.Millisecond}
+	var tasks []any
+	for _, name := range []string{"a", "b", "c"} {
+		tasks = append(tasks, map[string]string{"agent": "executor", "task": "[[run]] " + name})
+	}
+	scripts := append(delegation(1, 12*time.Second),
+		standin.Script{Start: "[[three]]", Text: call("run_parallel_tasks", map[string]any{"tasks": tasks})},
+		standin.Script{Start: "[[run]]", Text: call("run_pty_cmd", map[string]string{"command": "echo x >> log"}),
+			Fault: later})
+	w := newWorld(t, scripts...)
+	w.env = append(w.env, "QQ_MAX_PARALLEL=4")
+	s := w.sit(100, 40, "[[three]]")
+	s.shows("[n]o:")
+	s.press("o\n")
+	s.shows(" at work")
+	s.press(down)
+	s.matches(`(?m)^› `)
+	s.press("m")
+	s.shows("to ")
+	types := func(text string) {
+		for _, r := range text {
+			s.press(string(r))
+			time.Sleep(150 * time.Millisecond)
+		}
+	}
+	types("stop doing so much of this, o s y")
+	s.shows("a question waits for you")
+	s.shows("stop doing so much of this, o s y")
+	assert.NotContains(t, s.text(), "wait for an answer:")
+	s.press("\r")
+	s.shows("3 questions wait for an answer:")
+	types("o s y\ry\r")
+	s.shows("does not count")
+	time.Sleep(1200 * time.Millisecond)
+	s.press("y")
+	s.shows("Enter allows")
+	assert.NoFileExists(t, w.dir+"/log")
+	snap, found := w.snapshot()
+	require.True(t, found)
+	assert.Len(t, snap.Questions, 3)
+	s.press("\r")
+	s.shows("2 questions wait for an answer:")
+	s.press("\x03")
+	s.wait()
+}

@@ -32,6 +32,8 @@ func (a *alone) Answer(_ string, answer approval.Answer, by string) error {
 	return nil
 }
 
+func (a *alone) Shown(...string) {}
+
 func (a *alone) PutOff(string) bool { return false }
 
 func (a *alone) Over(string) *approval.OverError {

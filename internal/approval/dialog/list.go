@@ -36,16 +36,17 @@ type listed struct {
 //	  arrows or a number choose, Enter shows all of it, Escape leaves it to others
 //	[o]nce, for this [s]ession (every run_pty_cmd, any command, any agent), [n]o:
 //
-// When the chosen question ends, another one takes its place. For a moment no key counts then: it was meant for what
-// stood there before.
+// An answer that allows counts with Enter. When the chosen question ends, another one takes its place. Then no key
+// counts until the keyboard was quiet for a moment: it was meant for what stood there before.
 type list struct {
 	*Terminal
 	desk  approval.Desk
 	turn  tool.Question
 	open  []tool.Question
-	above string // rows to write above the list
-	note  string // a row of the list
-	typed int    // the number that is being typed
+	above string          // rows to write above the list
+	note  string          // a row of the list
+	typed int             // the number that is being typed
+	allow approval.Answer // that Enter gives to the chosen question; empty for none
 
 	drawn  int  // rows that are on the screen, the last one with the cursor; 0 means that the next ones are new
 	unseen bool // a part of the chosen question was never shown
@@ -54,8 +55,16 @@ type list struct {
 	deaf   time.Time
 }
 
-// deafTime is how long no key counts after a question was chosen by nobody.
-var deafTime = 400 * time.Millisecond
+// deafTime is how long the keyboard must be quiet before a key counts, after a question was chosen by nobody.
+var deafTime = time.Second
+
+// dropped is the note about keys that did not count.
+const dropped = "what you typed does not count: pause for a second"
+
+// meaning says what an answer allows.
+var meaning = map[approval.Answer]string{
+	approval.Once: "once", approval.Session: "for this session", approval.Folder: "always in this folder",
+}
 
 const (
 	// drawTime is how often the list is drawn for others than the person who presses keys. A terminal must keep its
@@ -118,7 +127,13 @@ func (l *list) converse(ctx context.Context, events <-chan terminal.Event) error
 					l.drawn, again = 0, time.After(drawTime)
 				case e.Kind == terminal.Resumed:
 					l.drawn, l.fresh, waits = 0, true, false
-				case time.Now().After(l.deaf):
+					l.allow, l.note = "", ""
+				case time.Now().Before(l.deaf): // it may be one of many
+					l.deaf = time.Now().Add(deafTime)
+					if l.note != dropped {
+						l.note, waits = dropped, false
+					}
+				default:
 					if err := l.press(ctx, e.Key); err != nil {
 						return err
 					}
@@ -138,7 +153,7 @@ func (l *list) look(ctx context.Context) bool {
 	}
 	for _, q := range before {
 		if l.index(q.ID) < 0 {
-			l.above += l.page().row(q, "", " → "+l.fate(ctx, q)) + "\n"
+			l.above += l.page().told(q, "→ "+l.fate(ctx, q)) + "\n"
 		}
 	}
 	if len(l.open) < 2 || l.index(l.turn.ID) < 0 {
@@ -159,6 +174,7 @@ func (l *list) look(ctx context.Context) bool {
 	if l.index(m.chosen) < 0 {
 		at := slices.IndexFunc(before, func(q tool.Question) bool { return q.ID == m.chosen })
 		m.chosen, l.fresh = l.open[min(max(at, 0), len(l.open)-1)].ID, true
+		l.allow, l.note = "", ""
 	}
 	return true
 }
@@ -193,6 +209,10 @@ func (l *list) page() page {
 func (l *list) draw(ctx context.Context) error {
 	p := l.page()
 	rows := l.rows(p)
+	from, to := l.window(max(p.size.rows/4, leastListed))
+	for _, q := range l.open[from:to] {
+		l.desk.Shown(q.ID)
+	}
 	text := l.frame(rows)
 	switch err := l.write(ctx, text); {
 	case errors.Is(err, errResumed):
@@ -214,9 +234,8 @@ func (l *list) draw(ctx context.Context) error {
 
 // press does what a key means.
 func (l *list) press(ctx context.Context, key keys.Key) error {
-	l.note = ""
-	typed := l.typed
-	l.typed = 0
+	typed, allow := l.typed, l.allow
+	l.note, l.typed, l.allow = "", 0, ""
 	at := l.index(l.listed.chosen)
 	if at < 0 || key.Ctrl || key.Alt {
 		return nil
@@ -230,6 +249,8 @@ func (l *list) press(ctx context.Context, key keys.Key) error {
 		if !l.desk.PutOff(q.ID) {
 			l.note = "nobody else is there who could answer it"
 		}
+	case key.Code == keys.Enter && allow != "" && !l.unseen:
+		_ = l.desk.Answer(q.ID, allow, approval.ByTerminal) // if it is over, look says how
 	case key.Code == keys.Enter, key.Code == keys.Rune && (key.Rune == 'v' || key.Rune == 'a'):
 		return l.whole(ctx, q)
 	case key.Code == keys.Rune && '0' <= key.Rune && key.Rune <= '9':
@@ -241,8 +262,11 @@ func (l *list) press(ctx context.Context, key keys.Key) error {
 			l.note = "press one of the letters in brackets"
 		case l.unseen && answer != approval.No:
 			l.note = "a part was not shown: press Enter first"
+		case answer == approval.No:
+			_ = l.desk.Answer(q.ID, answer, approval.ByTerminal)
 		default:
-			_ = l.desk.Answer(q.ID, answer, approval.ByTerminal) // if it is over, look says how
+			l.allow = answer
+			l.note = fmt.Sprintf("Enter allows %d: %s", l.listed.numbers[q.ID], meaning[answer])
 		}
 	}
 	return nil

@@ -167,12 +167,16 @@ func TestListInReverse(t *testing.T) {
 	}
 	h.sees(row(1, true), row(2, false), row(3, false))
 	assert.Contains(t, h.visible(), "3 questions wait for an answer:\n")
+	assert.Contains(t, h.visible(), "\n  "+help+"\n", "it fits 80 columns")
 	assert.Contains(t, h.visible(), "\ndefault › coder 00000001 asks: run_pty_cmd (executes, high risk)\n"+
 		"  run: step 1\n  │ step 1\n")
 	hear()
 	h.typed("3")
 	h.sees(row(1, false), row(2, false), row(3, true))
 	h.typed("y")
+	h.shows("Enter allows 3: once")
+	assert.Len(t, h.queue.Open(), 3, "an answer that allows needs Enter")
+	h.typed("\r")
 	h.sees(row(1, false), row(2, true))
 	assert.Contains(t, h.visible(), "\ncoder 00000003 asks: run_pty_cmd \"run: step 3\" → once\n2 questions wait")
 	hear()
@@ -193,16 +197,18 @@ func TestListJoins(t *testing.T) {
 	h.expect("o")
 	h.asks(t.Context(), 2, "")
 	h.sees(row(1, true), row(2, false))
-	h.typed("y") // meant for what stood there before
-	time.Sleep(deafTime / 2)
-	h.typed("\r")
+	for range 20 { // meant for what stood there before, for longer than keys are dropped
+		h.typed("y\r")
+		time.Sleep(150 * time.Millisecond)
+	}
+	h.shows(dropped)
 	hear()
 	assert.Len(t, h.queue.Open(), 2, "no key counts at once")
 	h.typed("\x1by\x13\x0f\x1b[200~y\x1b[201~") // Alt-y, Control-S, Control-O, and pasted text
 	h.typed("x")
 	h.shows("press one of the letters in brackets")
 	assert.Len(t, h.queue.Open(), 2, "these are no answers")
-	h.typed("s")
+	h.typed("s\r")
 	assert.Equal(t, map[string]string{"1": "session terminal", "2": "session terminal"}, h.answered())
 }
 
@@ -235,7 +241,7 @@ func TestListKeys(t *testing.T) {
 	h.typed("\r")
 	h.shows(strings.Repeat("  │ line\n", 100))
 	h.shows("\n[o]nce, ")
-	h.typed("y")
+	h.typed("y\r")
 	h.shows("→ once")
 	h.shows("\nshow [a]ll first, [n]o: ")
 	h.typed("n\n")
@@ -252,12 +258,12 @@ func TestListWithdrawn(t *testing.T) {
 	h.sees(row(1, true), row(2, false), row(3, false))
 	require.NoError(t, h.queue.Answer(h.id(2), approval.Once, approval.BySocket))
 	h.sees(row(1, true), row(3, false))
-	h.shows(`coder 00000002 asks: run_pty_cmd "run: step 2" → answered at the socket: once`)
+	h.shows(`coder 00000002 asks: run_pty_cmd "run: step 2"` + "\n  → once, from qq serve or another face\n")
 	cancel(errors.New("timed out"))
 	h.shows(`coder 00000003 asks: run_pty_cmd "run: step 3" → no longer needed`)
 	h.alone(1)
 	require.NoError(t, h.queue.Answer(h.id(1), approval.No, approval.BySocket))
-	h.expect("\r\n(answered at the socket: no)\r\n")
+	h.expect("\r\n(run: step 1 → no, from qq serve or another face)\r\n")
 	assert.Equal(t, map[string]string{"1": "no socket", "2": "once socket", "3": "cancelled"}, h.answered())
 }
 
@@ -273,7 +279,7 @@ func TestListTurnWithdrawn(t *testing.T) {
 	h.sees(row(1, false), row(2, false), row(3, true))
 	require.NoError(t, h.queue.Answer(h.id(1), approval.No, approval.BySocket))
 	h.sees(row(2, false), row(3, true))
-	h.shows(`coder 00000001 asks: run_pty_cmd "run: step 1" → answered at the socket: no`)
+	h.shows(`coder 00000001 asks: run_pty_cmd "run: step 1"` + "\n  → no, from qq serve or another face\n")
 	hear()
 	h.typed("n")
 	h.alone(2)
@@ -323,7 +329,7 @@ func TestListMode(t *testing.T) {
 	h.sees(row(1, true), row(2, false))
 	assert.NotEqual(t, before, mode())
 	hear()
-	h.typed("s")
+	h.typed("s\r")
 	h.answered()
 	assert.Equal(t, before, mode())
 }
@@ -402,6 +408,8 @@ func (b *book) Waiting() []tool.Question { return b.open }
 func (b *book) Changed() <-chan struct{} { return nil }
 
 func (b *book) Answer(string, approval.Answer, string) error { return nil }
+
+func (b *book) Shown(...string) {}
 
 func (b *book) PutOff(string) bool { return false }
 
@@ -504,7 +512,7 @@ func TestAnswersAtTheSameMoment(t *testing.T) {
 		won[by]++
 		if err == nil {
 			require.Equal(t, "no socket", by)
-			h.expect("\r\n(answered at the socket: no)\r\n")
+			h.expect(fmt.Sprintf("(run: step %d → no, from qq serve or another face)\r\n", n))
 			continue
 		}
 		require.ErrorContains(t, err, "already answered at the terminal: once")

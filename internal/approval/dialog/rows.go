@@ -18,7 +18,7 @@ const (
 const (
 	leastListed = 3 // questions, if there are so many
 	mark        = "› "
-	help        = "arrows or a number choose, Enter shows all of it, Escape leaves it to others"
+	help        = "arrows or a number choose, Enter shows all, Escape leaves it to others"
 )
 
 // anchor returns who asks: the last agent of the chain, and the id of a child.
@@ -38,6 +38,15 @@ func (p page) row(q tool.Question, before, after string) string {
 	summary := visible(strings.Join(strings.Fields(q.Intent.Summary), " "))
 	row := before + anchor(q) + " asks: " + brief(q.Intent.Tool) + ` "` + summary + `"`
 	return fitting(row, p.columns-width(after)) + after
+}
+
+// told returns a row about q and what became of it, on a narrow terminal in rows of their own.
+func (p page) told(q tool.Question, fate string) string {
+	if p.columns < width(fate)+50 {
+		rows := wrapped(fate, max(p.columns-barWidth, leastWidth))
+		return p.row(q, "", "") + "\n" + indent + strings.Join(rows, "\n"+barAgain)
+	}
+	return p.row(q, "", " "+fate)
 }
 
 // fitting returns row if it fits into most columns. Else it is shortened, with an ellipsis at its end.
@@ -89,7 +98,9 @@ func (l *list) rows(p page) []string {
 	text, cut := room.question(q, false)
 	l.unseen = cut && !l.listed.whole[q.ID]
 	b.WriteString(text)
-	p.write(&b, p.rows(help, indent, barAgain), everything)
+	for _, row := range wrapped(help, p.columns-len(indent)) {
+		b.WriteString(indent + row + "\n")
+	}
 	if l.note != "" {
 		b.WriteString(p.paint(yellow, fitting(indent+l.note, p.columns)) + "\n")
 	}

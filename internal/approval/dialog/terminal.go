@@ -146,6 +146,7 @@ func (p *Terminal) Ask(ctx context.Context, q tool.Question, desk approval.Desk)
 		return err
 	}
 	defer release()
+	desk.Shown(q.ID)
 	defer p.watch(ctx, desk)()
 	for {
 		if err := p.show(ctx, q, desk); err != nil && !errors.Is(err, errSeveral) {
@@ -182,7 +183,7 @@ func (p *Terminal) single(ctx context.Context, q tool.Question, desk approval.De
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		p.part("\n(" + ended(context.Cause(ctx)) + ")\n")
+		p.part("\n(" + p.told(q, context.Cause(ctx)) + ")\n")
 		return ctx.Err()
 	case errors.Is(err, errEOF):
 		// A closed terminal reads like Control-D, but writing to it fails.
@@ -194,17 +195,29 @@ func (p *Terminal) single(ctx context.Context, q tool.Question, desk approval.De
 		return err
 	}
 	if err := desk.Answer(q.ID, answer, approval.ByTerminal); err != nil {
-		p.part("(" + ended(err) + ")\n")
+		p.part("(" + p.told(q, err) + ")\n")
 	}
 	return nil
+}
+
+// told says how q ended that was shown, and which one it is if somebody answered it elsewhere.
+func (p *Terminal) told(q tool.Question, err error) string {
+	var over *approval.OverError
+	if !errors.As(err, &over) || over.By == "" {
+		return ended(err)
+	}
+	name := visible(strings.Join(strings.Fields(q.Intent.Summary), " "))
+	return fitting(name, max(p.size().columns-barWidth, leastWidth)) + " → " + ended(err)
 }
 
 // ended says how a question ended that was shown. err is the cause of the end.
 func ended(err error) string {
 	var over *approval.OverError
 	switch {
+	case errors.As(err, &over) && over.By == approval.BySocket:
+		return fmt.Sprintf("%s, from qq serve or another face", over.Answer)
 	case errors.As(err, &over) && over.By != "":
-		return fmt.Sprintf("answered at the %s: %s", over.By, over.Answer)
+		return string(over.Answer)
 	case errors.Is(err, context.DeadlineExceeded), over != nil && over.Answer == approval.Unanswered:
 		return "no answer in time"
 	}
