@@ -2,7 +2,7 @@
 // and exit codes. Signals are in qq/internal/app/signals.
 //
 // Flow: [Main] gets arguments, streams and environment. A process with control pipes is a
-// child (child.go). Every other process is a root: it parses its command line (cli.go) and
+// child (qq/internal/app/worker). Every other process is a root: it parses its command line (cli.go) and
 // runs a command. The commands that run agents are in run.go and qq/internal/app/batch;
 // both use the same wiring (start.go, wiring.go). The commands that run no agent are in
 // qq/internal/app/admin, qq/internal/app/definitions, qq/internal/app/modelcmd and
@@ -26,6 +26,7 @@ import (
 	"qq/internal/app/manual"
 	"qq/internal/app/output"
 	"qq/internal/app/signals"
+	"qq/internal/app/worker"
 	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
 	"qq/internal/trace"
@@ -67,7 +68,11 @@ func Main(args []string, s Streams, environ []string) int {
 		return report(s.Err, command.Usage(err))
 	}
 	if conn != nil {
-		return serveChild(conn, s, env)
+		status, err := worker.Serve(conn, Version(), s, env)
+		if err != nil {
+			return report(s.Err, err)
+		}
+		return status.ExitCode()
 	}
 	debug.SetTraceback("crash") // SIGABRT ends a root that breaks down: exit code 2 means something else
 	root := newRoot(s, env)
@@ -127,8 +132,15 @@ func newRoot(s Streams, env command.Environment) *root {
 	return &root{Invocation: i, ctx: ctx, signals: handled}
 }
 
-// close closes all parts of the run and reports what could not be closed.
+// close closes all parts of the process.
 func (r *root) close() {
+	r.release()
+	r.Screen.Drain()
+	r.signals.Stop()
+}
+
+// release closes all parts of the run and reports what could not be closed.
+func (r *root) release() {
 	if r.wiring != nil {
 		if err := r.wiring.Close(); err != nil {
 			r.Say("%v", err)
@@ -145,8 +157,7 @@ func (r *root) close() {
 	if r.terminal != nil {
 		r.terminal.Close()
 	}
-	r.Screen.Drain()
-	r.signals.Stop()
+	r.wiring, r.ledger, r.exporter, r.terminal = nil, nil, nil, nil
 }
 
 // exitCode prints err, also as JSON if the user asked for JSON, and returns the exit code.

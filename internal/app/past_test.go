@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/worker"
 	"qq/internal/models"
 	"qq/pkg/task"
 )
@@ -48,7 +49,7 @@ func TestCacheKeyOfAModel(t *testing.T) {
 		// Children are told the same.
 		start, err := e.Prepare(t.Context(), task.Job{Task: task.Task{Agent: task.DefaultAgent}})
 		require.NoError(t, err)
-		var setup childSetup
+		var setup worker.Setup
 		require.NoError(t, json.Unmarshal(start.Setup, &setup))
 		known, ok := e.models.Known("m")
 		require.True(t, ok)

@@ -10,7 +10,7 @@ import (
 	"qq/internal/agent"
 	"qq/internal/app/bounds"
 	"qq/internal/app/staffing"
-	"qq/internal/config/trust"
+	"qq/internal/app/worker"
 	"qq/internal/models"
 	"qq/internal/record/ledger"
 	"qq/pkg/agents"
@@ -23,28 +23,6 @@ var (
 	_ childproc.Program = (*wiring)(nil)
 	_ ceiling.Models    = (*wiring)(nil)
 )
-
-// childSetup is the part of a start frame that package childproc passes on without reading
-// it.
-type childSetup struct {
-	Seats  []staffing.Seat `json:"seats"` // the model, and those that are asked if it cannot be had
-	Agent  agent.Setup     `json:"agent"`
-	Events bool            `json:"events,omitempty"` // the child is to send events
-	// Checkout is the working directory of the root, whose agents the child may ask; Trusted are the files in it
-	// that may replace agents of the user.
-	Checkout string     `json:"checkout"`
-	Trusted  trust.Sums `json:"trusted,omitempty"`
-	// OneProcessor says that the child was started with GOMAXPROCS=1, and may raise it when it
-	// has much to compute.
-	OneProcessor bool `json:"one_processor,omitempty"`
-	// Remote says that the child may run commands. The root starts them.
-	Remote bool `json:"remote,omitempty"`
-	// Transcripts is the folder for the transcript of the child; empty means that it keeps none.
-	Transcripts string `json:"transcripts,omitempty"`
-	Attempt     int    `json:"attempt,omitempty"` // of the task, from 1
-	// Traceparent is the W3C trace context that the child passes to the programs that it starts.
-	Traceparent string `json:"traceparent,omitempty"`
-}
 
 // Args implements childproc.Program. The arguments look like a command that a person
 // could type; the task itself comes through the control pipe.
@@ -76,7 +54,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		b := w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job), job.ExecutionID)
 		remote = w.children.Serve(job.ExecutionID, b)
 	}
-	setup, err := json.Marshal(childSetup{
+	setup, err := json.Marshal(worker.Setup{
 		Seats: seats, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
 		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted, Transcripts: w.transcripts(), Attempt: job.Attempt,

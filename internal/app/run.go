@@ -10,10 +10,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/admin"
-	"qq/internal/app/batch"
 	"qq/internal/app/bounds"
 	"qq/internal/app/checks"
 	"qq/internal/app/command"
+	"qq/internal/app/console"
 	"qq/internal/app/definitions"
 	"qq/internal/app/options"
 	"qq/internal/app/output"
@@ -48,11 +48,14 @@ func (r *root) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if console.Wanted(r.Invocation, c) {
+		return r.converse(c, flags)
+	}
 	one := r.oneRun(flags)
 	if one.task, err = prompt.Task(r.Invocation, c, r.commands); err != nil {
 		return err
 	}
-	cfg, dir, err := r.Trust(c)
+	cfg, _, err := r.Trust(c)
 	if err != nil {
 		return err
 	}
@@ -63,11 +66,7 @@ func (r *root) run(c *cli.Context) error {
 	}
 	ctx, cancel := bounds.WithTimeout(c.Context, cfg)
 	defer cancel()
-	needs := batch.Needs{
-		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Strict: c.Bool("strict-targets"),
-		Verbose:  c.Bool("verbose"),
-		NoLedger: c.Bool("no-ledger") || flags.Session.Ephemeral || flags.DryRun, Repairs: flags.Checks.Repairs,
-	}
+	needs := r.needs(c, cfg, flags)
 	if one.options.Format == output.StreamJSON {
 		needs.Events = r.Out
 	}
@@ -84,10 +83,9 @@ func (r *root) oneRun(o options.Options) *oneRun {
 	return one
 }
 
-// do resolves the model, then runs the agent or, in a dry run, prints the plan.
-func (one *oneRun) do(ctx context.Context) error {
+// staff finds the agent and its model.
+func (one *oneRun) staff(ctx context.Context) (err error) {
 	cfg := one.w.cfg
-	var err error
 	if one.Agent, err = command.FindAgent(cfg.Agents, one.task.Agent); err != nil {
 		return err
 	}
@@ -102,9 +100,15 @@ func (one *oneRun) do(ctx context.Context) error {
 	if line := one.w.apart.Lead(one.task.Agent); line != "" {
 		one.r.Note("%s", line)
 	}
+	one.Model, err = one.w.Resolve(ctx, one.task)
+	return err
+}
+
+// do resolves the model, then runs the agent or, in a dry run, prints the plan.
+func (one *oneRun) do(ctx context.Context) error {
 	one.wait()
 	defer one.waiting.Stop()
-	if one.Model, err = one.w.Resolve(ctx, one.task); err != nil {
+	if err := one.staff(ctx); err != nil {
 		return err
 	}
 	if one.options.DryRun {
@@ -117,7 +121,7 @@ func (one *oneRun) do(ctx context.Context) error {
 	defer transcript.Close()
 	one.task.Schema = one.options.Schema
 	if one.options.Format == output.Text && one.r.Out.Terminal() && len(one.options.Schema) == 0 {
-		one.live = output.NewAnswer(one.r.Invocation, cfg.Settings.Markdown)
+		one.live = output.NewAnswer(one.r.Invocation, one.w.cfg.Settings.Markdown)
 		if one.Model.Kind == models.Extract {
 			one.live.Head = output.Copied
 		}

@@ -74,13 +74,10 @@ func (s *screen) shown() string {
 // until waits for a text.
 func (s *screen) until(text string) {
 	s.w.t.Helper()
-	require.Eventually(
-		s.w.t,
-		func() bool { return strings.Contains(s.shown(), text) },
-		30*time.Second,
-		5*time.Millisecond,
-		"on the screen",
-	)
+	if !assert.Eventually(s.w.t, func() bool { return strings.Contains(s.shown(), text) }, 30*time.Second,
+		5*time.Millisecond) {
+		s.w.t.Fatalf("no %q on the screen:\n%s", text, s.shown())
+	}
 }
 
 func (s *screen) press(keys string) {

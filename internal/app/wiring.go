@@ -27,6 +27,7 @@ import (
 	"qq/internal/app/scratch"
 	"qq/internal/app/staffing"
 	"qq/internal/app/strict"
+	"qq/internal/app/worker"
 	"qq/internal/approval"
 	"qq/internal/box/remote"
 	"qq/internal/config"
@@ -182,9 +183,6 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	return w, nil
 }
 
-// oneProcessor is the environment variable that starts a child with one processor.
-const oneProcessor = "GOMAXPROCS=1"
-
 // childEnv returns the environment of children. They start with one processor, because most
 // of them only wait for their model and the Go scheduler then needs a tenth less CPU. With
 // its first tool call a child takes all processors.
@@ -192,7 +190,7 @@ func (w *wiring) childEnv() []string {
 	env := append(config.ChildEnv(w.cfg.Settings.Keyless(w.cfg.Environ)), w.cfg.Settings.Environ()...)
 	given := func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }
 	if w.oneProcessor = !slices.ContainsFunc(env, given); w.oneProcessor {
-		env = append(env, oneProcessor)
+		env = append(env, worker.OneProcessor)
 	}
 	return env
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/worker"
 	"qq/internal/config"
 	"qq/internal/models"
 	"qq/pkg/agents"
@@ -116,7 +117,7 @@ func TestPrepare(t *testing.T) {
 		job := task.Job{Task: task.Task{Agent: task.DefaultAgent, ReadOnly: c.job}, Depth: c.depth}
 		start, err := e.Prepare(t.Context(), job)
 		require.NoError(t, err)
-		var setup childSetup
+		var setup worker.Setup
 		require.NoError(t, json.Unmarshal(start.Setup, &setup))
 		assert.Equal(t, models.Extract, setup.Seats[0].Model.Kind)
 		assert.Equal(t, c.readOnly, setup.Agent.ReadOnly)

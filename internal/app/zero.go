@@ -7,6 +7,7 @@ import (
 
 	"qq/internal/agent"
 	"qq/internal/agent/loop"
+	"qq/internal/app/console"
 	"qq/internal/app/lastword"
 	"qq/internal/app/planning"
 	"qq/internal/app/signals"
@@ -34,6 +35,7 @@ type zeroRun struct {
 	Session    string            // id of the transcript
 	Signals    *signals.Signals  // may end the run; nil if it handles none
 	Plan       *planning.Catcher // keeps the tasks that the agent hands out; nil if they are run
+	Typed      *console.Typed    // a command of a person that the agent runs, without a model; nil if there is none
 }
 
 // Run runs the root's own agent on t, in this process.
@@ -68,6 +70,10 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 		a.Process.Commands = h.w.box(a, h.w.cfg.Dir, job.ExecutionID)
 	}
 	a.Screen = &agent.TokenEvents{To: p, Next: a.Screen}
+	if h.r.Typed != nil {
+		a.Model = h.r.Typed
+		return a.Run(ctx, noted{p, h.w}, job)
+	}
 	seats, err := h.w.Seats(ctx, h.r.Agent, h.r.Model, job.Task)
 	if err != nil {
 		return job.Fail(err)

@@ -176,7 +176,7 @@ func Settings() []Setting {
 			field: func(c *Config) any { return &c.Markdown }},
 		{Name: "QQ_APPROVE", Default: "ask", Kind: Choice, Flag: "approve", Checkout: Trusted,
 			Values: []string{"ask", "auto", "deny"},
-			Doc:    "what happens to a risky call: `ask` asks on the terminal, `auto` allows it, `deny` refuses it",
+			Doc:    "what happens to a risky call: `ask` asks a person, `auto` allows it, `deny` refuses it",
 			field:  func(c *Config) any { return &c.Approve }},
 		{Name: "QQ_APPROVAL_TIMEOUT", Default: "300", Kind: Seconds, Checkout: Lowers, NoLimit: true,
 			Doc: "seconds that a question about a risky call waits for an answer before the call is refused; " +

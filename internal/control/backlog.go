@@ -9,8 +9,9 @@ import (
 // keepFor is how long events are kept after the last subscriber has left, in case it comes again.
 const keepFor = time.Minute
 
-// backlog holds the last events, for subscribers that come again. It holds none before the first one. The mutex of the
-// server guards it.
+// backlog holds the last events, for subscribers that come again: twice as many as one queue, because whoever is
+// dropped for a full queue has not read any of it. It holds none before the first subscriber. The mutex of the server
+// guards it.
 type backlog struct {
 	events []kept // the last ones, without gaps, in their order
 	bytes  int
@@ -36,7 +37,7 @@ func (b *backlog) wanted(subscribed bool, now time.Time) bool {
 // add adds the next event, and forgets the oldest ones if there are too many.
 func (b *backlog) add(k kept) {
 	b.events, b.bytes = append(b.events, k), b.bytes+len(k.line)
-	for len(b.events) > maxEvents || b.bytes > MaxQueued {
+	for len(b.events) > 2*maxEvents || b.bytes > 2*MaxQueued {
 		b.bytes -= len(b.events[0].line)
 		b.events[0] = kept{}
 		b.events = b.events[1:]

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 
 	"qq/pkg/regular"
+	"qq/pkg/supervisor/jobs"
 )
 
 const (
@@ -30,12 +32,20 @@ func (s *Server) log(r *Log) (*Entries, *Fault) {
 	e, err := entries(path, r.From)
 	switch {
 	case errors.Is(err, os.ErrNotExist): // it has not started
-		e = &Entries{Next: r.From}
+		if !s.queues(r.ExecutionID) {
+			return nil, unknownJob(r.ExecutionID)
+		}
+		e = &Entries{Entries: []json.RawMessage{}, Next: r.From}
 	case err != nil:
 		return nil, &Fault{CodeUnknownJob, "read the transcript: " + err.Error(), ""}
 	}
 	e.Text = s.board.Text(r.ExecutionID)
 	return e, nil
+}
+
+// queues reports whether a job has not ended.
+func (s *Server) queues(id string) bool {
+	return slices.ContainsFunc(s.cfg.Tree.Jobs(), func(j jobs.Job) bool { return j.ExecutionID == id })
 }
 
 // entries reads the lines of a transcript that begin at an offset. A last line that is not ended is not one of them.

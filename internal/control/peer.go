@@ -28,6 +28,7 @@ type peer struct {
 	// These are guarded by the mutex of the server.
 	events     chan []byte
 	subscribed bool
+	most       int64     // bytes in events: [MaxQueued], and what it had missed when it came again
 	light      bool      // without the text of models
 	ends       bool      // only ends
 	asked      time.Time // when the last request came; zero before the first one
@@ -61,7 +62,7 @@ func (p *peer) leave() {
 // push queues an event for a subscriber. It never waits: a client whose queue is full is dropped.
 // The caller holds the mutex of the server.
 func (p *peer) push(line []byte) {
-	if p.queued.Add(int64(len(line))) <= MaxQueued {
+	if p.queued.Add(int64(len(line))) <= p.most {
 		select {
 		case p.events <- line:
 			return

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ const (
 	MaxRequest = 512 << 10 // from a client
 	MaxReply   = 8 << 20   // from a root
 	MaxID      = 128       // bytes of the id of a request
+	MaxJobs    = 10_000    // at work at once
 	MaxClients = 32        // clients of one root at a time
 	// MaxSubscribers is how many of them may have a subscription. The others are there for a moment, so
 	// that there is always room for a client that cancels.
@@ -126,7 +128,7 @@ type Message struct {
 
 // Jobs changes how many jobs may be at work at once. Those that are at work go on.
 type Jobs struct {
-	Max int `json:"max"` // at least 1
+	Max int `json:"max"` // 1 to [MaxJobs]
 }
 
 // Frame is one line from a root: a JSON object with its type and, under the name of the type, its
@@ -181,6 +183,39 @@ type Question struct {
 	Tasks       []string    `json:"tasks,omitempty"`  // a line for each task that the call hands on
 	// Lasting is the rule that the answer folder would make; empty if that answer is not offered.
 	Lasting string `json:"lasting,omitempty"`
+	// Later says that there is no room for the preview now: Intent is cut, so that a face does not allow the call. The
+	// preview comes when some of the questions before it are answered.
+	Later bool `json:"later,omitempty"`
+}
+
+// maxPreviews is how many bytes the questions of one snapshot have, about. In JSON each may take six.
+const maxPreviews = 1 << 20
+
+// questionOf returns an open question as a snapshot shows it.
+func questionOf(q tool.Question) Question {
+	return Question{
+		QuestionID: q.ID, ExecutionID: q.ExecutionID, Chain: q.Chain, Depth: q.Depth, Task: q.Task,
+		Number: q.Number, Input: q.Input, Folder: filepath.Join(q.Folder, q.Intent.Dir), Intent: q.Intent,
+		Tasks: q.Intent.Tasks, Lasting: q.Lasting,
+	}
+}
+
+// size returns about how many bytes the texts of q take.
+func (q Question) size() int {
+	n := len(q.Intent.Preview) + len(q.Intent.Command) + len(q.Intent.Summary) + len(q.Task) + len(q.Input)
+	for _, t := range q.Tasks {
+		n += len(t)
+	}
+	return n
+}
+
+// later returns q without its long texts.
+func (q Question) later() Question {
+	q.Later, q.Intent.Cut = true, true
+	q.Intent.Preview, q.Intent.Command, q.Tasks, q.Lasting = "", "", nil, ""
+	q.Intent.Summary, q.Task = task.Shorten(q.Intent.Summary, 200), task.Shorten(q.Task, 200)
+	q.Input = task.Shorten(q.Input, 200)
+	return q
 }
 
 // Code says for programs why a request failed.
@@ -287,7 +322,7 @@ func missing(r Request) (example string, known bool) {
 		whole = r.Message != nil && r.Message.ExecutionID != "" && strings.TrimSpace(r.Message.Text) != ""
 		example = `{"execution_id":"…","text":"…"}`
 	case TypeJobs:
-		example, whole = `{"max":4}`, r.Jobs != nil && r.Jobs.Max >= 1
+		example, whole = `{"max":4}`, r.Jobs != nil && r.Jobs.Max >= 1 && r.Jobs.Max <= MaxJobs
 	default:
 		return "", false
 	}

@@ -288,9 +288,6 @@ func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte
 	if r == nil {
 		r = &Subscribe{}
 	}
-	if !r.Light && !r.Ends {
-		s.cfg.Events.Watch()
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.events != nil {
@@ -300,22 +297,26 @@ func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte
 		problem := fmt.Sprintf("this root has %d subscriptions already", others)
 		return 0, nil, &Fault{CodeBusy, problem, "end one of them"}
 	}
-	p.events, p.light, p.ends = make(chan []byte, maxEvents), r.Light, r.Ends
+	var missed []kept
 	if seq = s.seq; r.From > 0 {
-		missed, ok := s.kept.after(r.From, s.seq)
-		if !ok {
-			p.events = nil
+		var ok bool
+		if missed, ok = s.kept.after(r.From, s.seq); !ok {
 			return 0, nil, &Fault{CodeGone, fmt.Sprintf("the events after number %d are not kept any more", r.From),
 				"subscribe without a number: the snapshot holds what they told"}
 		}
 		seq = r.From
-		for _, k := range missed {
-			if p.wants(k.kind) {
-				p.push(k.line)
-			}
+	}
+	p.events, p.light, p.most = make(chan []byte, maxEvents+len(missed)), r.Light, MaxQueued
+	p.ends = r.Ends
+	for _, k := range missed {
+		if p.wants(k.kind) {
+			p.most += int64(len(k.line))
+			p.push(k.line)
 		}
 	}
-	p.subscribed = true
+	if p.subscribed = true; !r.Light && !r.Ends {
+		s.cfg.Events.Watch()
+	}
 	return seq, p.events, nil
 }
 
@@ -324,13 +325,14 @@ func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte
 func (s *Server) snapshot(seq int64) *Snapshot {
 	tree, open, asking := s.cfg.Tree, s.cfg.Approvals.Open(), map[string]bool{}
 	snap := &Snapshot{Seq: seq, Root: s.root(), Batch: s.board.Batch(), Used: tree.Used()}
+	room := maxPreviews
 	for _, q := range open {
 		asking[q.ExecutionID] = true
-		snap.Questions = append(snap.Questions, Question{
-			QuestionID: q.ID, ExecutionID: q.ExecutionID, Chain: q.Chain, Depth: q.Depth, Task: q.Task,
-			Number: q.Number, Input: q.Input, Folder: filepath.Join(q.Folder, q.Intent.Dir), Intent: q.Intent,
-			Tasks: q.Intent.Tasks, Lasting: q.Lasting,
-		})
+		shown := questionOf(q)
+		if room -= shown.size(); room < 0 {
+			shown = shown.later()
+		}
+		snap.Questions = append(snap.Questions, shown)
 	}
 	snap.Max, snap.AtWork, snap.Paused = tree.Slots().State()
 	snap.Jobs, snap.Ended = s.board.Jobs(tree.Jobs(), asking), s.board.Ended()

@@ -60,7 +60,7 @@ func TestComeAgain(t *testing.T) {
 	}
 	_, err = dial(t, f).Subscribe(Subscribe{From: 23})
 	assertFault(t, err, CodeGone, "a number that no event has yet")
-	for range maxEvents + 1 {
+	for range 2*maxEvents + 1 {
 		f.stream.Emit(event.Event{Type: event.Token, ExecutionID: "now", Text: "x"})
 	}
 	late := dial(t, f)
@@ -68,6 +68,45 @@ func TestComeAgain(t *testing.T) {
 	assertFault(t, err, CodeGone, "")
 	_, err = late.Subscribe(Subscribe{})
 	require.NoError(t, err, "without a number it can")
+}
+
+// TestDroppedComesAgain: a subscriber that was dropped because its queue was full comes again from the last event that
+// it has read, and misses nothing.
+func TestDroppedComesAgain(t *testing.T) {
+	f, s := serve(t, t.TempDir())
+	slow := dial(t, f)
+	_, err := slow.Subscribe(Subscribe{})
+	require.NoError(t, err)
+	all := int64(0)
+	for s.subscribed() > 0 {
+		f.stream.Emit(event.Event{Type: event.Token, ExecutionID: "a", Text: strings.Repeat("x", 500)})
+		all++
+	}
+	var last int64
+	for {
+		e, err := slow.Next()
+		if err != nil {
+			require.ErrorIs(t, err, ErrDropped)
+			break
+		}
+		last = e.Seq
+	}
+	require.Less(t, last, all)
+	again := dial(t, f)
+	_, err = again.Subscribe(Subscribe{From: last})
+	require.NoError(t, err)
+	for last < all {
+		e, err := again.Next()
+		require.NoError(t, err)
+		last++
+		require.Equal(t, last, e.Seq)
+	}
+}
+
+func (s *Server) subscribed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.subscribers()
 }
 
 func (s *Server) clients() int {
@@ -98,8 +137,8 @@ func TestNothingIsKeptForNobody(t *testing.T) {
 	for n := range 40 {
 		b.add(kept{seq: int64(n), line: make([]byte, 1<<20)})
 	}
-	assert.LessOrEqual(t, b.bytes, MaxQueued)
-	assert.Len(t, b.events, MaxQueued>>20)
+	assert.LessOrEqual(t, b.bytes, 2*MaxQueued)
+	assert.Equal(t, 2*MaxQueued>>20, len(b.events))
 }
 
 // TestLight: who wants no text gets no tokens, and does not make children send any.
@@ -208,9 +247,14 @@ func TestQuestions(t *testing.T) {
 func TestLog(t *testing.T) {
 	f, _ := serve(t, t.TempDir())
 	c := dial(t, f)
+	_, err := c.Log("a", 0)
+	assertFault(t, err, CodeUnknownJob, "there is none")
+	f.mu.Lock()
+	f.jobs = []jobs.Job{{ExecutionID: "a", State: task.Queued}}
+	f.mu.Unlock()
 	e, err := c.Log("a", 0)
 	require.NoError(t, err)
-	assert.Equal(t, Entries{}, e, "it has not started")
+	assert.Equal(t, Entries{Entries: []json.RawMessage{}}, e, "it has not started")
 	path := filepath.Join(f.dir, "a.jsonl")
 	long, huge := strings.Repeat("x", maxEntries), strings.Repeat("y", maxEntry)
 	require.NoError(t, os.WriteFile(path, []byte(`{"n":1}`+"\n"+`{"n":"`+long+"\"}\n"+`{"n":3}`+"\n"+`{"n":"`+huge+"\"}\n"+
@@ -309,4 +353,44 @@ func TestSubscribersComeAndGo(t *testing.T) {
 	s.Close()
 	assert.ErrorIs(t, <-missed, io.EOF)
 	assert.Less(t, busy.Load(), int64(all/2))
+}
+
+// TestManyLargeQuestions: questions with large previews never make a snapshot too long. Those without room are cut
+// until others are answered.
+func TestManyLargeQuestions(t *testing.T) {
+	f, _ := serve(t, t.TempDir())
+	c := dial(t, f)
+	_, err := c.Subscribe(Subscribe{Answers: true, Light: true})
+	require.NoError(t, err)
+	go func() { // it reads what comes
+		for err := error(nil); err == nil; {
+			_, err = c.Next()
+		}
+	}()
+	const all = 20
+	preview := strings.Repeat("\x01", 100_000) // six times as long in JSON
+	var asking sync.WaitGroup
+	for n := range all {
+		asking.Go(func() {
+			f.questions.Ask(context.Background(), tool.Question{ExecutionID: fmt.Sprint(n), Intent: tool.Intent{
+				Tool: "write_file", Effect: tool.Writes, Risk: tool.Medium, Summary: "write", Preview: preview}})
+		})
+	}
+	looks := dial(t, f)
+	look := func() []Question {
+		snap, err := looks.Snapshot()
+		require.NoError(t, err)
+		return snap.Questions
+	}
+	require.Eventually(t, func() bool { return len(look()) == all }, soon, 10*time.Millisecond)
+	for n := range all {
+		open := look()
+		require.Len(t, open, all-n)
+		first, last := open[0], open[len(open)-1]
+		assert.Equal(t, []any{false, preview}, []any{first.Later, first.Intent.Preview})
+		assert.Equal(t, last.Later, last.Intent.Cut)
+		assert.Equal(t, all-n > maxPreviews/len(preview), last.Later, n)
+		require.NoError(t, looks.Answer(first.QuestionID, approval.No))
+	}
+	asking.Wait()
 }

@@ -10,7 +10,7 @@
 // terminal elsewhere.
 //
 // The mode is put back by Stop and Close, before the process stops (Control-Z, SIGTSTP), and at once when SIGINT,
-// SIGTERM, SIGHUP or SIGQUIT comes: then the program is expected to end. A panic in a goroutine that has deferred
+// SIGTERM or SIGHUP comes: then the program is expected to end. A panic in a goroutine that has deferred
 // Close puts it back as well. Not promised: SIGKILL, and a panic in another goroutine. Both end the process by a
 // signal; shells then put their own mode back.
 //
@@ -143,8 +143,8 @@ func (t *Terminal) foreground() bool {
 	return err != nil || group == unix.Getpgrp()
 }
 
-// ending are the signals that end a program.
-var ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+// ending are the signals that end a program. SIGQUIT is not one of them: it may be wanted to print goroutines.
+var ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 
 // Start changes the mode of the terminal and begins to read keys. Before it, the program must handle the signals that
 // end it: from now on they do not end it by themselves.
@@ -254,11 +254,10 @@ func (t *Terminal) mark(text string) {
 	}
 }
 
-// Suspend stops this process and its group, as Control-Z does. It does nothing if no shell could make it go on.
-func (t *Terminal) Suspend() {
-	if !alone() {
-		_ = unix.Kill(0, unix.SIGTSTP)
-	}
+// Suspend stops this process and its group, as Control-Z does. [Resumed] follows. It does nothing and returns false if
+// no shell could make it go on.
+func (t *Terminal) Suspend() bool {
+	return !alone() && !signal.Ignored(syscall.SIGTSTP) && unix.Kill(0, unix.SIGTSTP) == nil
 }
 
 // alone reports whether the group of this process is the first one of its session: nobody would make it go on.

@@ -51,6 +51,7 @@ func TestCutPrompt(t *testing.T) {
 // TestBrokenStream: the server answers 200 and the stream ends without done.
 // What was said is kept, and is no success.
 func TestBrokenStream(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	speakers(t, func(t *testing.T, s speaker) {
 		w := s.world(t, scripted)
 		r := w.qq("Say no. [[stuck]]", "--json").failed(3, "broken_stream")
@@ -162,6 +163,7 @@ func receive[T any](t *testing.T, c <-chan T) T {
 
 // TestServerKilled: the server dies in the middle of an answer.
 func TestServerKilled(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	for name, tt := range map[string]struct{ engine, dialect string }{
 		"engine0": {"0", ""}, "engine1": {"1", ""}, "openai": {"1", "openai"}, "anthropic": {"1", "anthropic"},
 	} {

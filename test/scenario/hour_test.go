@@ -123,6 +123,7 @@ func (w *world) check(all []typed, printed string, width int) {
 // TestReadmeHour types the README from top to bottom in an empty home, without a terminal and in terminals of three
 // widths, as far as it needs no model.
 func TestReadmeHour(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	all := typeReadme(t)
 	require.Greater(t, len(all), 12, "the README has examples")
 	w := newcomer(t)
@@ -212,6 +213,7 @@ func (w *world) tmux(width, height int, command string) (screen func() string) {
 // TestHourOfWork: of a batch of fifty files and a change, on a model that takes 20 s, one child is killed and one
 // is cancelled. Then the ledger and the transcripts alone tell what each did, why one failed, and what was changed.
 func TestHourOfWork(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	s := standin.Start(t, standin.ByName())
 	w := newWorld(t, s.Host(), "slow20000")
 	w.file("notes.txt", "A boat flaots.\n")

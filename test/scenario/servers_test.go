@@ -199,6 +199,7 @@ func TestServersApart(t *testing.T) {
 // TestServerHangs: a server that accepts requests and never answers delays the tasks of others for some seconds, not for
 // its whole idle time, although its tasks have taken all slots.
 func TestServerHangs(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	const n = 20
 	s := standin.Start(t, standin.ByName())
 	stuck := standin.Start(t, standin.ByName())

@@ -22,6 +22,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/command/vocabulary"
+	"qq/internal/app/console/template"
 	"qq/internal/app/guides"
 	"qq/internal/app/output"
 	"qq/internal/approval/dialog"
@@ -73,6 +74,15 @@ func claimsOf(o *command.Checkout) []command.Claim {
 		if g.Path == guides.Name { // those above belong to other folders
 			claims = append(claims, o.Claim(g.Path, g.Sum, g.Brief(), "tells every agent how to work here"))
 		}
+	}
+	return claims
+}
+
+// allOf returns what the files of a checkout claim, with the slash commands of the console. No run asks about these.
+func allOf(o *command.Checkout) []command.Claim {
+	claims := claimsOf(o)
+	for _, t := range template.Of(o.Dir) {
+		claims = append(claims, o.Claim(t.File, t.Sum, t.Brief(), "is the command /"+t.Name+" of the console"))
 	}
 	return claims
 }
@@ -201,12 +211,12 @@ func run(i *command.Invocation, c *cli.Context) error {
 		}
 		return err
 	}
-	if o.Broken != nil && len(claimsOf(o)) == 0 {
+	if o.Broken != nil && len(allOf(o)) == 0 {
 		return command.Usage(o.Broken)
 	}
 	// The other files can be decided about, then a broken .env is an error.
 	named := cmp.Or(dir, c.String("cwd"))
-	return cmp.Or(decide(c.Context, i, claimsOf(o), named, c.Bool("yes")), command.Usage(o.Broken))
+	return cmp.Or(decide(c.Context, i, allOf(o), named, c.Bool("yes")), command.Usage(o.Broken))
 }
 
 // decide shows claims of the checkout and stores whether they are trusted. named is the folder or file as the person

@@ -44,7 +44,7 @@ type Screen struct {
 	Continued chan os.Signal
 	// Reader reads keys from the terminal while nobody holds the Screen; nil if nobody does. It is set before anybody
 	// holds it.
-	Reader Lender
+	Reader KeyReader
 
 	mu    sync.Mutex
 	free  *sync.Cond // signalled when busy ends and when kept text is taken
@@ -332,6 +332,14 @@ type Lender interface {
 	Regain()
 }
 
+// KeyReader reads keys from the terminal, and lends it.
+type KeyReader interface {
+	// Lend is Lend of a [Lender]. Before that it waits until no text is half typed. It returns the error of ctx if
+	// that ends first.
+	Lend(ctx context.Context) error
+	Regain()
+}
+
 // Own hands the terminal to owner; nil takes it back. Then no status line is drawn. The owner writes with
 // [Output.Draw].
 func (s *Screen) Own(owner Owner) {
@@ -376,8 +384,13 @@ func (o *Output) Block(lines []string) {
 }
 
 // Hold implements dialog.Screen: until release is called, nothing is written to the terminal. It waits for a write
-// that is not finished, and returns the error of ctx if that ends first.
+// that is not finished, and for a text that a person types. It returns the error of ctx if that ends first.
 func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
+	if s.Reader != nil {
+		if err := s.Reader.Lend(ctx); err != nil {
+			return nil, err
+		}
+	}
 	defer context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -392,33 +405,31 @@ func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 	s.next--
 	if err := ctx.Err(); err != nil {
 		s.write() // what was kept for after the question
+		if s.Reader != nil {
+			s.Reader.Regain()
+		}
 		return nil, err
 	}
 	s.busy = true
 	s.put([]piece{{s.on, []byte(s.block.Erase())}})
-	lender := s.lender()
-	if lender != nil {
+	owner := s.owner
+	if owner != nil {
 		s.mu.Unlock()
-		lender.Lend()
+		owner.Lend()
 		s.mu.Lock()
 	}
 	return func() {
-		if lender != nil {
-			lender.Regain()
+		if owner != nil {
+			owner.Regain()
+		}
+		if s.Reader != nil {
+			s.Reader.Regain()
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.block.Forget()
 		s.flush()
 	}, nil
-}
-
-// lender returns who must lend the terminal to who holds the Screen; nil if nobody must.
-func (s *Screen) lender() Lender {
-	if s.owner != nil {
-		return s.owner
-	}
-	return s.Reader
 }
 
 // Resumed implements dialog.Screen.

@@ -194,3 +194,15 @@ func (p patient) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Given reports whether flags or arguments give a task, or a part of one.
+func Given(c *cli.Context) bool {
+	for _, name := range []string{
+		"message", "message-file", "image", "schema", "check", "dry-run", "json", "output-format", "require-change",
+	} {
+		if c.IsSet(name) {
+			return true
+		}
+	}
+	return c.Args().Present()
+}

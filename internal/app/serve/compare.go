@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -15,8 +14,6 @@ import (
 	"qq/internal/app/serve/words"
 	"qq/pkg/task"
 )
-
-func escapeQuery(s string) string { return url.QueryEscape(s) }
 
 // compare shows two jobs side by side.
 func (s *server) compare(w http.ResponseWriter, r *http.Request) error {

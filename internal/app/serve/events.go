@@ -18,6 +18,7 @@ import (
 	"qq/internal/control"
 	"qq/internal/control/board"
 	"qq/internal/record/history"
+	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
 
@@ -110,6 +111,7 @@ type sentQuestion struct {
 	ID      string `json:"id"`
 	Summary string `json:"summary"`
 	HTML    string `json:"html"`
+	Later   bool   `json:"later,omitempty"`
 }
 
 func (s *server) sent(questions []page.Question) ([]sentQuestion, error) {
@@ -119,7 +121,7 @@ func (s *server) sent(questions []page.Question) ([]sentQuestion, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, sentQuestion{q.ID, q.Summary.String(), html})
+		all = append(all, sentQuestion{q.ID, q.Summary.String(), html, q.Later})
 	}
 	return all, nil
 }
@@ -127,7 +129,7 @@ func (s *server) sent(questions []page.Question) ([]sentQuestion, error) {
 // followRuns sends the list of runs.
 func (s *server) followRuns(w http.ResponseWriter, r *http.Request) error {
 	return s.follow(w, r, "runs", func() (any, bool, error) {
-		data, err := s.runs(0)
+		data, err := s.runs(ledger.Filter{})
 		if err != nil {
 			return nil, false, err
 		}
@@ -196,11 +198,8 @@ func (v *runView) next() (any, bool, error) {
 	if !ok || st.End != view.Running {
 		return v.last(st, ok)
 	}
-	m := sentRun{State: [2]string{page.Run, "at work"}, Facts: facts(st, v.now()), Changed: []sentRow{},
-		Work: []sentRow{}}
-	if st.Paused {
-		m.State, m.Paused = [2]string{page.Wait, "paused"}, true
-	}
+	m := sentRun{State: [2]string{st.Shown().Class, st.Shown().Word}, Facts: facts(st, v.now()), Paused: st.Paused,
+		Changed: []sentRow{}, Work: []sentRow{}}
 	if st.Batch != nil {
 		v.total = st.Batch.Total
 	}

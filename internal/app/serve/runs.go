@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
-	"time"
 
 	"qq/internal/app/figures"
 	"qq/internal/app/output"
@@ -22,34 +22,35 @@ const perPage = 50
 
 func (s *server) showRuns(w http.ResponseWriter, r *http.Request) error {
 	s.hub.Refresh()
-	data, err := s.runs(number(r, "before"))
+	q := r.URL.Query()
+	f := ledger.Filter{BehindRun: q.Get("run"), BehindBatch: q.Get("batch")}
+	data, err := s.runs(f)
 	if err != nil {
 		return err
 	}
-	if number(r, "before") == 0 {
+	if data.Newer == "" {
 		data.Events = s.root + "events"
 	}
 	return s.show(w, "runs", data)
 }
 
-// runs is the list of runs, those that are at work first. before is a time in milliseconds; 0 means now.
-func (s *server) runs(before int) (page.Runs, error) {
+// runs is the list of the runs that f selects, those that are at work first.
+func (s *server) runs(f ledger.Filter) (page.Runs, error) {
 	data := page.Runs{Frame: page.Frame{Title: page.Clean("Runs"), Tab: "runs"}}
 	if err := s.store.Fresh(); err != nil {
 		return data, err
 	}
-	f := ledger.Filter{Limit: perPage + 1}
-	if before > 0 {
-		f.Until = time.UnixMilli(int64(before))
+	first := f.BehindRun == "" && f.BehindBatch == ""
+	if !first {
 		data.Newer = s.root
 	}
-	list, err := s.store.List(f)
+	f.Limit = perPage
+	list, behind, err := s.store.Page(f)
 	if err != nil {
 		return data, err
 	}
-	if len(list) > perPage {
-		list = list[:perPage]
-		data.Older = fmt.Sprintf("%s?before=%d", s.root, list[perPage-1].Started().UnixMilli())
+	if behind != nil {
+		data.Older = s.root + "?" + url.Values{"run": {behind.BehindRun}, "batch": {behind.BehindBatch}}.Encode()
 	}
 	known := map[string]bool{}
 	for _, e := range list {
@@ -62,15 +63,15 @@ func (s *server) runs(before int) (page.Runs, error) {
 		}
 	}
 	for _, st := range s.hub.Roots() {
-		if st.End != view.Running || before > 0 {
+		if st.End != view.Running || !first {
 			continue
 		}
-		id := cmp.Or(st.Root.BatchID, st.Root.ExecutionID)
-		if !known[id] { // the ledger does not know it, or not yet
-			data.Live = append(data.Live, s.rootRow(id, st))
+		if !known[st.Run()] { // the ledger does not know it, or not yet
+			data.Live = append(data.Live, s.rootRow(st))
 		}
 		data.Questions = append(data.Questions, s.view().Questions(st, "")...)
 	}
+	slices.SortStableFunc(data.Questions, func(a, b page.Question) int { return a.Asked.Compare(b.Asked) })
 	slices.SortStableFunc(data.Live, func(a, b page.RunRow) int { return cmp.Compare(b.Stamp, a.Stamp) })
 	return data, nil
 }
@@ -83,7 +84,9 @@ func (s *server) runRow(e history.Entry) page.RunRow {
 		Stamp: page.Stamp(e.Started()),
 	}
 	st, live := s.hub.Of(e.ID())
-	live = live && st.End == view.Running
+	if live = live && st.End == view.Running; live {
+		row.State = st.Shown()
+	}
 	if b := e.Batch; b != nil {
 		done, failed := b.Done()
 		if live && st.Batch != nil {
@@ -123,6 +126,9 @@ func (s *server) liveMeta(meta []page.Text, st view.State, live bool, ms int64, 
 		if queued > 0 {
 			add(fmt.Sprintf("%d next", queued))
 		}
+		if n := len(st.Questions); n > 0 {
+			add(words.Plural(n, "question"))
+		}
 		if st.Paused {
 			add("paused")
 		}
@@ -141,15 +147,9 @@ func (s *server) liveMeta(meta []page.Text, st view.State, live bool, ms int64, 
 }
 
 // rootRow is a run that only its root knows.
-func (s *server) rootRow(id string, st view.State) page.RunRow {
-	name := st.Root.Command + " in " + st.Root.Dir
-	for _, j := range st.Jobs {
-		if j.ExecutionID == id {
-			name = j.Task
-		}
-	}
+func (s *server) rootRow(st view.State) page.RunRow {
 	return page.RunRow{
-		ID: id, URL: s.view().RunURL(id), Name: page.Line(name, view.MaxTitle), State: words.Status(task.Running),
+		ID: st.Run(), URL: s.view().RunURL(st.Run()), Name: s.view().RootName(st), State: st.Shown(),
 		When: words.When(st.Root.Started, s.now()), Stamp: page.Stamp(st.Root.Started),
 		Meta: s.liveMeta(nil, st, true, 0, task.Usage{}),
 	}

@@ -1,10 +1,9 @@
 package serve
 
 import (
-	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"qq/internal/app/serve/page"
@@ -17,15 +16,15 @@ import (
 const around = 120
 
 func (s *server) search(w http.ResponseWriter, r *http.Request) error {
-	data, err := s.found(r.URL.Query().Get("q"), number(r, "before"))
+	data, err := s.found(r.URL.Query().Get("q"), r.URL.Query().Get("behind"))
 	if err != nil {
 		return err
 	}
 	return s.show(w, "search", data)
 }
 
-// found looks for a text in tasks, answers and errors. before is a time in milliseconds; 0 means now.
-func (s *server) found(text string, before int) (page.Found, error) {
+// found looks for a text in tasks, answers and errors. behind is the last job of the page before; empty is none.
+func (s *server) found(text, behind string) (page.Found, error) {
 	text = strings.TrimSpace(text)
 	data := page.Found{Frame: page.Frame{Title: page.Clean("Search"), Query: page.Line(text, 200)}}
 	if text == "" {
@@ -35,18 +34,13 @@ func (s *server) found(text string, before int) (page.Found, error) {
 	if err := s.store.Fresh(); err != nil {
 		return data, err
 	}
-	f := ledger.Filter{Text: text, Limit: perPage + 1}
-	if before > 0 {
-		f.Until = time.UnixMilli(int64(before))
-	}
-	list, err := s.store.Search(f)
+	list, err := s.store.Search(ledger.Filter{Text: text, Limit: perPage + 1, BehindRun: behind})
 	if err != nil {
 		return data, err
 	}
 	if len(list) > perPage {
 		list = list[:perPage]
-		data.Older = fmt.Sprintf("%ssearch?q=%s&before=%d", s.root, escapeQuery(text),
-			list[perPage-1].Started.UnixMilli())
+		data.Older = s.root + "search?" + url.Values{"q": {text}, "behind": {list[perPage-1].ID}}.Encode()
 	}
 	data.Note = "Nothing. Parts of words count, and so do all characters."
 	if len(list) > 0 {

@@ -274,3 +274,46 @@ func BenchmarkLarge(b *testing.B) {
 		})
 	}
 }
+
+// turn follows the links to older ones from a page, and counts how often each link of a row was shown.
+func (s *site) turn(path string, row *regexp.Regexp) map[string]int {
+	s.t.Helper()
+	shown := map[string]int{}
+	older := regexp.MustCompile(`<a href="([^"]*)" rel="next"`)
+	for range 100 {
+		text := s.page(path)
+		for _, m := range row.FindAllStringSubmatch(text, -1) {
+			shown[m[1]]++
+		}
+		next := older.FindStringSubmatch(text)
+		if next == nil {
+			return shown
+		}
+		path = strings.TrimPrefix(html.UnescapeString(next[1]), s.web.root)
+	}
+	s.t.Fatal("the pages do not end")
+	return nil
+}
+
+// Each run is on exactly one page, though many begin in the same millisecond.
+func TestPagesOfAListLoseNothing(t *testing.T) {
+	s := newSite(t)
+	begun := time.Now()
+	for i := range 160 {
+		id := fmt.Sprintf("b-%03d", i)
+		require.NoError(t, s.Begin(ledger.Batch{ID: id, Root: "root-1", Dir: "/p", Count: 1, Started: begun}))
+		s.claim(ledger.Execution{ID: fmt.Sprintf("p-%03d", i), Agent: "a", Task: "needle"})
+		s.claim(ledger.Execution{ID: fmt.Sprintf("t-%03d", i), Batch: id, Key: "k", Agent: "a", Task: "needle"})
+	}
+	require.Eventually(t, func() bool { return strings.Contains(s.page("search?q=needle"), "job/t-159") },
+		5*time.Second, 10*time.Millisecond)
+	once := func(shown map[string]int, all int) {
+		t.Helper()
+		assert.Len(t, shown, all)
+		for id, n := range shown {
+			assert.Equal(t, 1, n, id)
+		}
+	}
+	once(s.turn("search?q=needle", regexp.MustCompile(`class="name" href="[^"]*job/([^"]*)"`)), 320)
+	once(s.turn("", regexp.MustCompile(`<li id="r-([^"]*)"`)), 320)
+}

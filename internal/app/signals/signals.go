@@ -42,9 +42,10 @@ type Signals struct {
 	orderly bool  // Listen was called
 	lost    error // of the output, which ended the run
 	onKill  func()
-	quit    *time.Timer // handles SIGQUIT when it fires; nil if that is not wanted
-	exit    *time.Timer // set by the second signal
-	leave   func()      // ends the process
+	quit    *time.Timer      // handles SIGQUIT when it fires; nil if that is not wanted
+	exit    *time.Timer      // set by the second signal
+	leave   func()           // ends the process
+	divert  chan<- os.Signal // gets each SIGINT; nil if that ends the run
 
 	continued chan<- os.Signal
 }
@@ -72,7 +73,11 @@ func New(env command.Environment, continued chan<- os.Signal) (context.Context, 
 		for n := 1; ; n++ {
 			select {
 			case sig := <-s.ch:
-				s.note(sig, n)
+				if s.diverted(sig) {
+					n--
+				} else {
+					s.note(sig, n)
+				}
 			case <-s.done:
 				return
 			}
@@ -101,6 +106,27 @@ func (s *Signals) Listen() {
 
 // Ends returns a channel that is closed by the first signal.
 func (s *Signals) Ends() <-chan struct{} { return s.stopCh }
+
+// Divert sends each SIGINT to ch, where a person does not mean the whole program; nil ends that. It is dropped if
+// nobody takes it.
+func (s *Signals) Divert(ch chan<- os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.divert = ch
+}
+
+func (s *Signals) diverted(sig os.Signal) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.divert == nil || sig != syscall.SIGINT {
+		return false
+	}
+	select {
+	case s.divert <- sig:
+	default:
+	}
+	return true
+}
 
 // Send does what that signal does. It is dropped if many signals wait already.
 func (s *Signals) Send(sig os.Signal) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/app/columns"
 	"qq/internal/app/command"
 	"qq/internal/app/command/block"
 	"qq/internal/app/joblines"
@@ -15,6 +16,9 @@ import (
 	"qq/internal/terminal"
 	"qq/internal/terminal/keys"
 )
+
+// asked is shown while a question waits for the end of a message.
+const asked = "a question waits for you: Enter sends this first, Escape leaves it"
 
 // noticeTime is how long a notice is shown.
 const noticeTime = 4 * time.Second
@@ -34,6 +38,8 @@ type Face struct {
 	tried   bool               // to open it, or there is none
 	reading bool               // the terminal is started
 	held    int                // who holds the screen
+	waits   int                // who waits for the end of a text
+	free    *sync.Cond         // signalled when no text is typed any more
 	closed  bool
 	done    chan struct{}
 	loop    sync.WaitGroup
@@ -43,7 +49,7 @@ type Face struct {
 	chosen string
 	at     int // where its line was
 	help   bool
-	input  *Input // a message is typed
+	input  *Input // a message is typed: questions wait until it is sent or left
 	to     Act
 	draft  string // a message that could not be sent
 	notice string
@@ -54,6 +60,7 @@ type Face struct {
 // Without a terminal that somebody types into it reads no keys. Nobody may hold the screen yet.
 func NewFace(i *command.Invocation, run Run, ends <-chan struct{}, shown output.Shown) *Face {
 	f := &Face{run: run, out: i.Err, screen: i.Screen, ends: ends, shown: shown, done: make(chan struct{})}
+	f.free = sync.NewCond(&f.mu)
 	if f.tried = !output.IsTerminal(i.In); !f.tried {
 		i.Screen.Reader = f
 	}
@@ -73,13 +80,17 @@ func (f *Face) Rows(now time.Time, width, most int) output.Jobs {
 	if f.help {
 		help = Help[:min(len(Help), max(most-1, 0))]
 	}
+	if f.waits > 0 && f.input != nil && most > 1 {
+		help = []string{columns.First(asked, width)}
+	}
 	b := joblines.Of(snap.Jobs, snap.Ended, joblines.View{Now: now, Width: width, Most: most - len(help),
 		Chosen: f.chosen})
 	f.read(b.Count.AtWork+b.Count.Queued > 0)
 	if b.Count.AtWork+b.Count.Queued == 0 {
 		f.lines, f.chosen, f.help = nil, "", false
 		if f.input != nil {
-			f.draft, f.input = f.input.Text(), nil
+			f.draft = f.input.Text()
+			f.leave()
 		}
 		return output.Jobs{}
 	}
@@ -131,6 +142,9 @@ func (f *Face) read(wanted bool) {
 		wanted = false
 	default:
 	}
+	if !wanted {
+		f.leave()
+	}
 	if wanted == f.reading {
 		return
 	}
@@ -156,15 +170,35 @@ func (f *Face) open() {
 	f.loop.Go(f.follow)
 }
 
-// Lend implements command.Lender.
-func (f *Face) Lend() {
+// Lend implements command.KeyReader.
+func (f *Face) Lend(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.free.Broadcast()
+	})()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.waits++
+	for f.input != nil && ctx.Err() == nil {
+		f.free.Wait()
+	}
+	f.waits--
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	f.held++
 	f.read(false)
+	return nil
 }
 
-// Regain implements command.Lender.
+// leave ends the typing of a message. The caller holds f.mu.
+func (f *Face) leave() {
+	f.input = nil
+	f.free.Broadcast()
+}
+
+// Regain implements command.KeyReader.
 func (f *Face) Regain() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,6 +238,9 @@ func (f *Face) follow() {
 			case terminal.Key:
 				f.press(e.Key)
 			case terminal.Closed:
+				f.mu.Lock()
+				f.leave()
+				f.mu.Unlock()
 				return
 			}
 			f.shown.Redraw()
@@ -270,10 +307,11 @@ func (f *Face) typed(k keys.Key) {
 	switch f.input.Press(k) {
 	case Entered:
 		notice, kept := f.to.Message(f.input.Text())
-		f.input, f.draft = nil, kept
+		f.leave()
+		f.draft = kept
 		f.tell(notice)
 	case Left:
-		f.input = nil
+		f.leave()
 	}
 }
 
@@ -370,7 +408,7 @@ func Leaves(k keys.Key) bool {
 }
 
 var (
-	_ command.Lender  = (*Face)(nil)
-	_ output.JobLines = (*Face)(nil)
-	_ terminal.Guest  = (*Face)(nil)
+	_ command.KeyReader = (*Face)(nil)
+	_ output.JobLines   = (*Face)(nil)
+	_ terminal.Guest    = (*Face)(nil)
 )

@@ -89,6 +89,7 @@ func TestFaceKeys(t *testing.T) {
 	r := &run{err: &control.Fault{Code: control.CodeUnknownJob}}
 	f := &Face{run: r, lines: []joblines.Line{{ID: "a"}, {ID: "b", Live: true}},
 		names: map[string]string{"a": "explorer 1", "b": "coder 2"}}
+	f.free = sync.NewCond(&f.mu)
 	press := func(text string) {
 		for _, c := range text {
 			f.press(keys.Key{Rune: c})

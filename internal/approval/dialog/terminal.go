@@ -3,7 +3,6 @@
 package dialog
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,7 +235,7 @@ var answers = []struct {
 			return ""
 		}
 		return fmt.Sprintf("for this [s]ession (every %s, %s, any agent)", brief(q.Intent.Tool),
-			cmp.Or(anything[q.Intent.Effect], "any arguments"))
+			approval.Widely(q.Intent.Effect))
 	}},
 	{approval.Folder, []string{"f", "folder"}, func(q tool.Question) string {
 		if q.Lasting == "" {
@@ -245,12 +244,6 @@ var answers = []struct {
 		return fmt.Sprintf("always in this [f]older (%s)", tool.Visible(q.Lasting))
 	}},
 	{approval.No, []string{"n", "no"}, func(tool.Question) string { return "[n]o" }},
-}
-
-// anything says what else an answer for the session allows, by the effect of the call.
-var anything = map[tool.Effect]string{
-	tool.Reads: "any file", tool.Writes: "any file", tool.Executes: "any command", tool.Network: "any address",
-	tool.Delegates: "any task",
 }
 
 // offers lists the offered answers. A call that was not shown whole can only be refused.

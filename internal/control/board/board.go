@@ -156,13 +156,19 @@ func (j *live) add(e event.Event) {
 		}
 	case event.Token:
 		j.text = append(j.text, e.Text...)
-		if cut := len(j.text) - maxText; cut > 0 {
-			for cut < len(j.text) && !utf8.RuneStart(j.text[cut]) {
-				cut++
-			}
-			j.text = append([]byte(nil), j.text[cut:]...)
+		if len(j.text) > 2*maxText { // seldom: it copies
+			j.text = append([]byte(nil), last(j.text)...)
 		}
 	}
+}
+
+// last returns the end of text, at most [maxText] bytes. It begins with a whole character.
+func last(text []byte) []byte {
+	cut := max(len(text)-maxText, 0)
+	for cut > 0 && cut < len(text) && !utf8.RuneStart(text[cut]) {
+		cut++
+	}
+	return text[cut:]
 }
 
 // end moves a job to those that have ended, and counts it if it is a task of the batch.
@@ -247,7 +253,7 @@ func (b *Board) Text(executionID string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if j := b.jobs[executionID]; j != nil {
-		return string(j.text)
+		return string(last(j.text))
 	}
 	return ""
 }

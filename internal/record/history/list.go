@@ -48,27 +48,54 @@ func (e Entry) Started() time.Time {
 
 // List returns the runs that f selects, the newest first. Its agent and its text do not count: see [History.Search].
 func (h History) List(f ledger.Filter) ([]Entry, error) {
-	batches, err := h.led.Batches(f)
+	list, _, err := h.Page(f)
+	return list, err
+}
+
+// Page is like [History.List]. behind selects what the limit of f has cut off; it is nil if that is nothing.
+func (h History) Page(f ledger.Filter) (list []Entry, behind *ledger.Filter, err error) {
+	one := f
+	if f.Limit > 0 {
+		one.Limit++
+	}
+	batches, err := h.led.Batches(one)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	f.Roots, f.Text, f.Agent = true, "", ""
-	prompts, err := h.led.List(f)
+	one.Roots, one.Text, one.Agent = true, "", ""
+	prompts, err := h.led.List(one)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	list := make([]Entry, 0, len(batches)+len(prompts))
-	for i := range batches {
-		list = append(list, Entry{Batch: &batches[i]})
-	}
-	for i := range prompts {
-		list = append(list, Entry{Prompt: &prompts[i]})
+	list = merged(batches, prompts)
+	if f.Limit > 0 && len(list) > f.Limit {
+		list, behind = list[:f.Limit], &f
+		for _, e := range list {
+			if e.Batch != nil {
+				behind.BehindBatch = e.Batch.ID
+			} else {
+				behind.BehindRun = e.Prompt.ID
+			}
+		}
 	}
 	slices.SortStableFunc(list, func(a, b Entry) int { return b.Started().Compare(a.Started()) })
-	if f.Limit > 0 && len(list) > f.Limit {
-		list = list[:f.Limit]
+	return list, behind, nil
+}
+
+// merged has all of both, each in its own order: a limit cuts off the end of each.
+func merged(batches []ledger.BatchRow, prompts []ledger.Run) []Entry {
+	list := make([]Entry, 0, len(batches)+len(prompts))
+	b := 0
+	for p := range prompts {
+		for ; b < len(batches) && !batches[b].Latest.Before(prompts[p].Started); b++ {
+			list = append(list, Entry{Batch: &batches[b]})
+		}
+		list = append(list, Entry{Prompt: &prompts[p]})
 	}
-	return list, nil
+	for ; b < len(batches); b++ {
+		list = append(list, Entry{Batch: &batches[b]})
+	}
+	return list
 }
 
 // Search returns the jobs at any depth that f selects, the newest first. The text of f is looked for in tasks, answers

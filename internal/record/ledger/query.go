@@ -90,6 +90,8 @@ type Filter struct {
 	Roots  bool   // only single prompts that a person gave, outside of batches
 	Text   string // is in the task, the answer or the error; ignored for batches
 	Limit  int    // 0 means no limit
+	// BehindRun and BehindBatch are ids: only what comes behind that run, or that batch, in a list is selected.
+	BehindRun, BehindBatch string
 }
 
 const (
@@ -111,6 +113,7 @@ func (f Filter) runs(live string) *selection.Where {
 	if f.Live {
 		w.And(running, live)
 	}
+	w.Behind("n", "executions", f.BehindRun)
 	w.During(f.Since, f.Until, "claimed")
 	if f.Text != "" {
 		part := "%" + strings.NewReplacer("\\", "\\\\", "%", "\\%", "_", "\\_").Replace(f.Text) + "%"
@@ -300,6 +303,7 @@ func (l *Ledger) Find(id string) (Batch, error) {
 func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
 	err = l.roots.Look(func(live map[string]bool) (err error) {
 		w := &selection.Where{}
+		w.Behind("b.n", "batches", f.BehindBatch)
 		w.During(f.Since, f.Until, "b.started")
 		w.Is("b.id", f.Batch)
 		w.Is("b.dir", f.Dir)

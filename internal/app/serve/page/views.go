@@ -2,6 +2,7 @@ package page
 
 import (
 	"html/template"
+	"time"
 )
 
 // Frame is what all pages have.
@@ -122,17 +123,26 @@ type Row struct {
 }
 
 // Answer is one answer to a question.
-type Answer struct{ Value, Text, Class string }
+type Answer struct {
+	Value string
+	Text  Text
+	Class string
+}
 
 // Question is an open question.
 type Question struct {
 	ID, Root string
+	Run      Link
+	Folder   Text // in which the call would run
+	Asked    time.Time
+	When     string // Asked
 	Summary  Text
 	Who      Text
 	Risk     Text
 	Task     Text
 	Preview  []Piece
 	Cut      string // why it cannot be allowed
+	Later    bool   // it can be allowed later
 	Answers  []Answer
 }
 

@@ -65,7 +65,7 @@ func (v View) Head(w Run) page.Head {
 	}
 	used := w.used()
 	if w.AtWork {
-		used = w.Root.Used
+		used, h.State = w.Root.Used, w.Root.Shown()
 		h.Acts = []page.Act{{URL: v.Root + "cancel", Root: w.Root.ID, ID: w.ID, Text: "Cancel the run", Harm: true,
 			Ask: "End this run, with all its jobs?"}}
 	}

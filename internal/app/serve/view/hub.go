@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,7 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/app/serve/page"
+	"qq/internal/app/serve/words"
 	"qq/internal/control"
+	"qq/pkg/task"
 )
 
 const (
@@ -36,8 +40,23 @@ type State struct {
 	ID   string // of the root
 	Path string // of its socket
 	control.Snapshot
-	End  End
-	When time.Time // of the snapshot, or of the end
+	End   End
+	When  time.Time            // of the snapshot, or of the end
+	Asked map[string]time.Time // when its open questions were seen first, by their ids
+}
+
+// Run is the id of the run that the root works on.
+func (s State) Run() string { return cmp.Or(s.Root.BatchID, s.Root.ExecutionID) }
+
+// Shown is the state of the run of a root at work.
+func (s State) Shown() page.State {
+	switch {
+	case len(s.Questions) > 0:
+		return page.State{Class: page.Ask, Word: "asks you"}
+	case s.Paused:
+		return page.State{Class: page.Wait, Word: "paused"}
+	}
+	return words.Status(task.Running)
 }
 
 // Hub follows all roots. Several goroutines may call its methods at once.
@@ -46,12 +65,15 @@ type Hub struct {
 	mu      sync.Mutex
 	roots   map[string]*State // by id; a State is never changed
 	viewers map[chan struct{}]bool
+	seen    time.Time     // when the last page was loaded or left
+	lingers time.Duration // a page that was loaded, or left, counts as open so long
 	work    sync.WaitGroup
 }
 
 // New returns a hub for home, the folder of qq.
 func New(home string) *Hub {
-	return &Hub{home: home, roots: map[string]*State{}, viewers: map[chan struct{}]bool{}}
+	return &Hub{home: home, roots: map[string]*State{}, viewers: map[chan struct{}]bool{},
+		lingers: 10 * time.Second}
 }
 
 // Run follows roots until ctx has ended.
@@ -107,7 +129,7 @@ func (h *Hub) follow(ctx context.Context, s State) {
 			s.End = Lost
 		}
 		s.When = time.Now()
-		h.publish(s)
+		h.Publish(s)
 		return
 	}
 }
@@ -131,12 +153,11 @@ func (h *Hub) session(ctx context.Context, s *State) (End, error) {
 		return Running, err
 	}
 	defer events.Close()
-	// A face that shows questions says so: a root without a terminal then waits for the answer.
-	if s.Snapshot, err = events.Subscribe(control.Subscribe{Light: true, Answers: true}); err != nil {
+	if s.Snapshot, err = events.Subscribe(control.Subscribe{Light: true}); err != nil {
 		return Running, err
 	}
 	s.When = time.Now()
-	h.publish(*s)
+	h.Publish(*s)
 
 	news := make(chan struct{}, 1)
 	end := Lost
@@ -154,16 +175,78 @@ func (h *Hub) session(ctx context.Context, s *State) (End, error) {
 			signal(news)
 		}
 	}()
+	var attending sync.WaitGroup
+	attending.Go(func() { h.attend(ctx, s.Path, read) })
 	asked, err := h.ask(ctx, s, news, read)
 	if asked != nil {
 		asked.Close()
 	}
 	events.Close()
 	<-read
+	attending.Wait()
 	if end == Ended {
 		err = nil
 	}
 	return end, err
+}
+
+// attend says to a root that its questions are shown, while a page is open: a root without a terminal then waits for
+// the answers. While nobody looks, such a root refuses at once, as it does without this server. It ends with read.
+func (h *Hub) attend(ctx context.Context, path string, read <-chan struct{}) {
+	var face *control.Client
+	var lost chan struct{} // closed when the connection of face has ended
+	leave := func() {
+		if face != nil {
+			face.Close()
+			<-lost
+			face, lost = nil, nil
+		}
+	}
+	defer leave()
+	for {
+		switch open := h.attended(); {
+		case !open:
+			leave()
+		case face == nil:
+			face, lost = beFace(path)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-read:
+			return
+		case <-lost:
+			leave()
+			select { // the root may have ended, which read tells
+			case <-read:
+			case <-time.After(least):
+			}
+		case <-time.After(least):
+		}
+	}
+}
+
+// beFace subscribes as one that can answer. Both results are nil if the root does not take that. What it tells is read
+// and dropped: another connection shows it.
+func beFace(path string) (*control.Client, chan struct{}) {
+	c, err := control.Dial(path)
+	if err != nil {
+		return nil, nil
+	}
+	if _, err := c.Subscribe(control.Subscribe{Light: true, Answers: true}); err != nil {
+		c.Close()
+		return nil, nil
+	}
+	lost := make(chan struct{})
+	go func() {
+		defer close(lost)
+		for {
+			if _, err := c.Next(); err != nil {
+				return
+			}
+		}
+	}()
+	return c, lost
 }
 
 // ask takes a snapshot each time that there is news, until the subscription has ended.
@@ -192,7 +275,7 @@ func (h *Hub) ask(ctx context.Context, s *State, news, read <-chan struct{}) (c 
 				c = nil
 			} else {
 				s.Snapshot, s.When = snap, time.Now()
-				h.publish(*s)
+				h.Publish(*s)
 			}
 		}
 		select {
@@ -210,20 +293,46 @@ func signal(c chan struct{}) {
 	}
 }
 
-// publish keeps the state of a root, and tells all viewers.
-func (h *Hub) publish(s State) {
+// Publish keeps the state of a root, and tells all viewers.
+func (h *Hub) Publish(s State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.roots[s.ID] = &s
+	h.keep(s)
 	for c := range h.viewers {
 		signal(c)
 	}
+}
+
+// keep keeps the state of a root, and since when it asks what. h.mu is held.
+func (h *Hub) keep(s State) {
+	s.Asked = map[string]time.Time{}
+	before := h.roots[s.ID]
+	for _, q := range s.Questions {
+		s.Asked[q.QuestionID] = time.Now()
+		if before != nil && !before.Asked[q.QuestionID].IsZero() {
+			s.Asked[q.QuestionID] = before.Asked[q.QuestionID]
+			continue
+		}
+		for _, j := range s.Jobs { // it asks because of a call that began
+			if j.ExecutionID == q.ExecutionID && j.Call != nil && j.Call.Running {
+				s.Asked[q.QuestionID] = j.Call.Started
+			}
+		}
+	}
+	h.roots[s.ID] = &s
 }
 
 func (h *Hub) watched() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.viewers) > 0
+}
+
+// attended reports whether a page is open, or was some seconds ago. A browser without the script only loads pages.
+func (h *Hub) attended() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.viewers) > 0 || time.Since(h.seen) < h.lingers
 }
 
 // View returns a channel that gets a value after a root has said something new. stop ends that.
@@ -236,6 +345,7 @@ func (h *Hub) View() (news <-chan struct{}, stop func()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.viewers, c)
+		h.seen = time.Now()
 	}
 }
 
@@ -244,6 +354,9 @@ const refreshFor = 300 * time.Millisecond
 
 // Refresh takes a snapshot of each root of which there is no fresh one.
 func (h *Hub) Refresh() {
+	h.mu.Lock()
+	h.seen = time.Now()
+	h.mu.Unlock()
 	var asking sync.WaitGroup
 	for _, s := range h.Roots() {
 		if s.End != Running || time.Since(s.When) < least {
@@ -259,7 +372,7 @@ func (h *Hub) Refresh() {
 				defer h.mu.Unlock()
 				if now := h.roots[s.ID]; now != nil && now.End == Running {
 					s.Snapshot, s.When = snap, time.Now()
-					h.roots[s.ID] = &s
+					h.keep(s)
 				}
 				return nil
 			})

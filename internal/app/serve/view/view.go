@@ -6,7 +6,8 @@
 //
 // Promises: what is shown of a root is a snapshot of it, and nothing is folded here. A viewer that reads slowly gets
 // fewer snapshots, never a queue of them. A root gets at most four requests for one in a second, and none while nobody
-// looks.
+// looks. The hub is there for questions only while a page is open, and some seconds longer: an idle server changes no
+// run.
 package view
 
 import "time"

@@ -50,6 +50,14 @@ func (w *Where) During(since, until time.Time, at string) {
 	}
 }
 
+// Behind adds the condition that a number in column is less than that of the row of table with that id. An empty id
+// adds nothing.
+func (w *Where) Behind(column, table, id string) {
+	if id != "" {
+		w.And(column+" < (SELECT max(n) FROM "+table+" WHERE id = ?)", id)
+	}
+}
+
 // List returns the ids of a set as a JSON array, for the function json_each of SQLite.
 func List[T any](set map[string]T) string {
 	text, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(set))) // strings never fail

@@ -166,10 +166,13 @@ function questions(list) {
   if (!box) return;
   const known = new Map([...box.children].map((q) => [q.id, q]));
   for (const q of list) {
-    if (known.delete("q-" + q.id)) continue;
+    const old = known.get("q-" + q.id);
+    known.delete("q-" + q.id);
+    if (old && ("later" in old.dataset) === Boolean(q.later)) continue;
     const t = document.createElement("template");
     t.innerHTML = q.html;
-    box.append(t.content);
+    if (old) old.replaceWith(t.content);
+    else box.append(t.content);
     say("A question: " + q.summary);
   }
   for (const q of known.values()) q.remove();

@@ -1,4 +1,6 @@
-package app
+// Package worker is the child process: it runs the one task that a root gives it, with the agent, the model and the
+// rights of the start frame ([Setup]). Package childproc has the wire between the two.
+package worker
 
 import (
 	"context"
@@ -15,6 +17,7 @@ import (
 	"qq/internal/app/signals"
 	"qq/internal/app/staffing"
 	"qq/internal/box/remote"
+	"qq/internal/config/trust"
 	"qq/internal/sandbox"
 	"qq/internal/tools/shell"
 	"qq/pkg/childproc"
@@ -24,20 +27,42 @@ import (
 	"qq/pkg/task"
 )
 
-// serveChild runs the one task of a child process and returns the exit code. conn leads to
-// the root.
-func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
-	status, err := conn.Serve(Version(), s.In, s.Out, child{env, proc.NewHost()})
-	if err != nil {
-		return report(s.Err, err)
-	}
-	return status.ExitCode()
+// Setup is the part of a start frame that package childproc passes on without reading
+// it.
+type Setup struct {
+	Seats  []staffing.Seat `json:"seats"` // the model, and those that are asked if it cannot be had
+	Agent  agent.Setup     `json:"agent"`
+	Events bool            `json:"events,omitempty"` // the child is to send events
+	// Checkout is the working directory of the root, whose agents the child may ask; Trusted are the files in it
+	// that may replace agents of the user.
+	Checkout string     `json:"checkout"`
+	Trusted  trust.Sums `json:"trusted,omitempty"`
+	// OneProcessor says that the child was started with GOMAXPROCS=1, and may raise it when it
+	// has much to compute.
+	OneProcessor bool `json:"one_processor,omitempty"`
+	// Remote says that the child may run commands. The root starts them.
+	Remote bool `json:"remote,omitempty"`
+	// Transcripts is the folder for the transcript of the child; empty means that it keeps none.
+	Transcripts string `json:"transcripts,omitempty"`
+	Attempt     int    `json:"attempt,omitempty"` // of the task, from 1
+	// Traceparent is the W3C trace context that the child passes to the programs that it starts.
+	Traceparent string `json:"traceparent,omitempty"`
+}
+
+// OneProcessor is the environment variable that starts a child with one processor.
+const OneProcessor = "GOMAXPROCS=1"
+
+// Serve runs the one task of a child process and returns its status. conn leads to the root, whose version of the
+// program must be the same.
+func Serve(conn *childproc.Conn, version string, s command.Streams, env command.Environment) (task.Status, error) {
+	return conn.Serve(version, s.In, s.Out, child{version, env, proc.NewHost()})
 }
 
 // child implements childproc.Runner: it runs the one task of this child process.
 type child struct {
-	env  command.Environment
-	host *proc.Host // starts its commands
+	version string
+	env     command.Environment
+	host    *proc.Host // starts its commands
 }
 
 var _ childproc.Runner = child{}
@@ -57,7 +82,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		return job.Ended(task.Refused,
 			fmt.Sprintf("the working directory was %s when the task was allowed, and is %s now", start.Dir, dir))
 	}
-	var setup childSetup
+	var setup Setup
 	if err := json.Unmarshal(start.Setup, &setup); err != nil {
 		return job.Fail(fmt.Errorf("read the start frame: %w", err))
 	}
@@ -68,7 +93,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		Definition: start.Agent, Setup: setup.Agent, Registry: staffing.Registry{
 			Dir: setup.Checkout, Config: c.env.ConfigHome(), Trusted: setup.Trusted},
 		Transcript: agent.Nobody{}, Screen: agent.Nobody{},
-		Process: agent.Process{Version: Version(), Dir: dir, Env: c.environ(setup), Host: c.host},
+		Process: agent.Process{Version: c.version, Dir: dir, Env: c.environ(setup), Host: c.host},
 	}
 	defer c.host.Close()
 	transcript := &session.Keeping{}
@@ -103,13 +128,13 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 }
 
 // environ returns the environment for commands that the child runs.
-func (c child) environ(s childSetup) []string {
+func (c child) environ(s Setup) []string {
 	env := slices.Clone([]string(c.env))
 	if s.Traceparent != "" {
 		env = append(env, "TRACEPARENT="+s.Traceparent)
 	}
 	if s.OneProcessor { // meant for this process, not for its commands
-		env = slices.DeleteFunc(env, func(v string) bool { return v == oneProcessor })
+		env = slices.DeleteFunc(env, func(v string) bool { return v == OneProcessor })
 	}
 	return env
 }
@@ -120,7 +145,7 @@ const workingDir = "/proc/self/cwd"
 
 // confine applies the sandbox to this process: it cannot write where the agent may not. If a process cannot confine
 // itself, only its commands are confined, which the root starts. If the kernel offers no sandbox, confine does nothing.
-func confine(a *agent.Agent, s childSetup) error {
+func confine(a *agent.Agent, s Setup) error {
 	a.OpenJournal()
 	if s.Remote {
 		commands, err := remote.New(os.NewFile(childproc.CommandsFD, "commands"))
