@@ -306,7 +306,8 @@ func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte
 		}
 		seq = r.From
 	}
-	p.events, p.light, p.ends, p.most = make(chan []byte, maxEvents+len(missed)), r.Light, r.Ends, MaxQueued
+	p.events, p.light, p.most = make(chan []byte, maxEvents+len(missed)), r.Light, MaxQueued
+	p.ends = r.Ends
 	for _, k := range missed {
 		if p.wants(k.kind) {
 			p.most += int64(len(k.line))

@@ -100,7 +100,6 @@ type paper struct {
 	out      *command.Output
 	size     func() (columns, rows int)
 	coloured bool
-	plain    bool // no colour
 
 	mu     sync.Mutex
 	lent   int  // how many have the terminal for a question
