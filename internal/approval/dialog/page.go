@@ -81,7 +81,7 @@ func (p page) head(q tool.Question) string {
 		comma, special = ", ", "special: asked each time"
 	}
 	if plain := who + what + risk + comma + special + ")"; width(plain) > p.columns {
-		return strings.Join(wrapped(plain, max(p.columns-barWidth, leastWidth)), "\n"+barAgain)
+		return strings.Join(p.rows(plain, "", barAgain), "\n")
 	}
 	return p.paint(bold, who) + what + p.paint(riskColour(in.Risk), risk) + comma + p.paint(red, special) + ")"
 }
