@@ -175,6 +175,7 @@ func TestApart(t *testing.T) {
 // TestApartApply: the command of a conflict applies what fits, wherever the folder is. git reads the paths of a patch
 // from the top of a repository.
 func TestApartApply(t *testing.T) {
+	long(t)
 	const commit = "git -C main commit -qm first --allow-empty; "
 	for name, c := range map[string]struct{ setUp, dir string }{
 		"root":            {"git init -q .", "."},
@@ -301,6 +302,7 @@ func TestApartNotCompleted(t *testing.T) {
 
 // TestApartKept: if there can be no patch of what a task changed, its copy is kept, and the result says where.
 func TestApartKept(t *testing.T) {
+	long(t)
 	for _, mode := range []string{"overlay", "worktree"} {
 		t.Run(mode, func(t *testing.T) {
 			w := newTree(t)
@@ -490,6 +492,7 @@ func TestStrictCopies(t *testing.T) {
 // TestStrictChecks: what a check itself makes outside of the targets is not joined, and is no fault, nor is what it
 // made when it ran before, nor what others have made in the folder. What the agent made goes back to it.
 func TestStrictChecks(t *testing.T) {
+	long(t)
 	for _, mode := range []string{"overlay", "worktree"} {
 		t.Run(mode, func(t *testing.T) {
 			repairs := strings.NewReplacer("Take these back", commandTask("rm stray; echo a > src/a")+"\n",

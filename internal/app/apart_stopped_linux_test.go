@@ -148,6 +148,7 @@ func TestKeptCopyIsSaid(t *testing.T) {
 // answers. What the first of them did is only in its copy, so it runs again. The other one has run a command: its copy
 // is kept, and named.
 func TestApartFullHome(t *testing.T) {
+	long(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a disk")
 	}

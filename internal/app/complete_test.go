@@ -150,6 +150,7 @@ func TestCompletedWords(t *testing.T) {
 
 // TestCompletedValues: each value that is offered is accepted, and each flag with a value says what it takes.
 func TestCompletedValues(t *testing.T) {
+	long(t)
 	w := newWorld(t)
 	w.file("tasks.txt", "Outline a.md\n")
 	w.dead()

@@ -38,6 +38,7 @@ func (e ended) result(t *testing.T) (res task.Result) {
 // TestPaidTries: a try that broke off after the server had said what it used was paid, with whichever model it was.
 // Children count as the agent of the run does.
 func TestPaidTries(t *testing.T) {
+	long(t)
 	w, server := newPricedWorld(t)
 	w.set("QQ_RETRIES=2", "QQ_SERVER_spare=openai "+server.URL+"/v1")
 	const messages = "/v1/messages"

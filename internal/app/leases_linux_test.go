@@ -348,6 +348,7 @@ func TestSlowTaskBesideFastOnes(t *testing.T) {
 
 // What the tasks of an unplanned batch delegate is at work at once, as the tasks are; with --plan strict one by one.
 func TestWhatUnplannedTasksDelegate(t *testing.T) {
+	long(t)
 	for mode, most := range map[string]bool{"auto": true, "strict": false} {
 		w, _ := newServedWorld(t, obedient)
 		var all []task.Task

@@ -204,3 +204,12 @@ func lockFile(t *testing.T, f *os.File) {
 	t.Helper()
 	require.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 }
+
+// long leaves out a test of many processes where there is little time: with -short, as under the race detector.
+// make test runs it.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes long")
+	}
+}
