@@ -118,7 +118,7 @@ func (l *limiter) ended(p *permit, r llm.Report, flight []*permit, last uint64, 
 	case r.Kind != "":
 	case r.Timing.Served > 0:
 		start := now.Add(-r.Timing.Served)
-		if r.Timing.Queued > slack+r.Timing.Served/slackPart {
+		if r.Timing.Queued > slack+r.Timing.Served/slackPart && l.madeRoom(p.sent) {
 			l.calm = 0
 			l.lower(l.served(p, flight, start, r.Timing.Queued), last)
 		} else if full {
@@ -132,6 +132,12 @@ func (l *limiter) ended(p *permit, r llm.Report, flight []*permit, last uint64, 
 		}
 	}
 	l.remember(p, r, flight, now)
+}
+
+// madeRoom reports whether another request ended after that time. A request that waits behind others is taken up when
+// one of them ends. If none ended, the server was slow for another reason: a busy machine, other people's requests.
+func (l *limiter) madeRoom(sent time.Time) bool {
+	return slices.ContainsFunc(l.spans, func(s span) bool { return s.end.After(sent) })
 }
 
 // served returns how many requests were being served while p was queued, until start. Requests

@@ -310,3 +310,23 @@ func TestLimitAndOneShortPrompt(t *testing.T) {
 		assert.Equal(t, 4, g.Limit())
 	})
 }
+
+// A server that was slow for a moment served no fewer requests for that. A request that waits behind others is taken
+// up when one of them ends, and none ended.
+func TestLimitAndAShortDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 50})
+		permits := enter(t, g, 50)
+		time.Sleep(20 * time.Millisecond)
+		permits[9].Active()
+		permits[9].Leave(llm.Report{Timing: llm.Timing{Queued: 15 * time.Millisecond, Served: time.Millisecond}})
+		assert.Equal(t, 50, g.Limit())
+		p := enter(t, g, 1)[0]
+		time.Sleep(20 * time.Millisecond)
+		permits[8].Leave(llm.Report{Timing: llm.Timing{Served: 40 * time.Millisecond}})
+		time.Sleep(time.Millisecond)
+		p.Active()
+		p.Leave(llm.Report{Timing: llm.Timing{Queued: 20 * time.Millisecond, Served: time.Millisecond}})
+		assert.Less(t, g.Limit(), 50, "it was taken up when another ended")
+	})
+}
