@@ -13,7 +13,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks page seeds ollama parallel install clean
+.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks page pictures seeds ollama parallel install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -73,6 +73,10 @@ attacks: build ## a stranger's attacks on the real binary, as root, as a user an
 page: build ## the pages of qq serve in Chromium (installed once per machine), driven as a person would
 	export QQ_CHROMIUM=$$(test/chromium/tools.sh) QQ_CHROMIUM_REQUIRED=1 && \
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./page
+
+pictures: build ## the pictures of the README, from real runs, in pictures/
+	mkdir -p pictures && export QQ_CHROMIUM=$$(test/chromium/tools.sh) QQ_CHROMIUM_REQUIRED=1 && cd test && \
+	QQ_PICTURES=$(CURDIR)/pictures QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 -run TestPictures ./faces
 
 SEEDS ?= 200
 seeds: ## the random proofs of plans, trees and copies with SEEDS seeds each, with real processes: some hours
