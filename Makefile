@@ -49,11 +49,7 @@ cover: ## test coverage, in cover.html
 	$(GO) tool cover -func=cover.out | tail -1
 
 fuzz: ## every fuzz target for FUZZTIME
-	@set -e; grep -rEo '^func Fuzz[A-Za-z0-9]+' --include='*_test.go' cmd pkg internal | sort | \
-	while IFS=: read -r file func; do \
-	  pkg=./$$(dirname $$file); f=$${func#func }; echo "== $$pkg $$f"; \
-	  $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg </dev/null; \
-	done
+	@test/fuzz.sh $(FUZZTIME) $(GO) -tags $(TAGS)
 
 bench: build ## the figures, as ratios measured side by side
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./bench
