@@ -48,8 +48,10 @@ cover: ## test coverage, in cover.html
 	$(GO) tool cover -html=cover.out -o cover.html
 	$(GO) tool cover -func=cover.out | tail -1
 
-fuzz: ## every fuzz target for FUZZTIME
-	@test/fuzz.sh $(FUZZTIME) $(GO) -tags $(TAGS)
+fuzz: ## every fuzz target for FUZZTIME, two at once
+	@grep -rEo '^func Fuzz[A-Za-z0-9]+' --include='*_test.go' cmd pkg internal | sort | sed -E 's|/[^/]*:func | |' | \
+	xargs -P 2 -n 2 sh -c 'echo "== $$0 $$1"; \
+	  $(GO) test -tags $(TAGS) -run "^$$" -fuzz "^$$1$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$$0 </dev/null'
 
 bench: build ## the figures, as ratios measured side by side
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./bench
