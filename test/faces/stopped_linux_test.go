@@ -19,13 +19,15 @@ import (
 	"qq/internal/standin"
 )
 
-// TestStoppedFaces: a batch goes on, and its root keeps nothing of them, while a qq top, a qq runs watch and a qq serve are
-// stopped and then killed, clients subscribe and never read, and 1,000 subscribers come and go.
+// TestStoppedFaces: a batch goes on, and its root keeps nothing of them, while a qq top, a qq runs watch and a qq serve
+// are stopped and then killed, clients subscribe and never read, and 1,000 subscribers come and go.
 func TestStoppedFaces(t *testing.T) {
+	// Each begins to answer at once: a server that lets one wait would get fewer requests.
 	w := newWorld(t, standin.Script{Start: "[[look]]", Text: strings.Repeat("It is there. ", 100),
-		Fault: &standin.Fault{BeforeFirst: 100 * time.Millisecond}},
-		standin.Script{Start: "[[wait]]", Text: "It has come.", Fault: &standin.Fault{BeforeFirst: time.Minute}})
-	const tasks, stuck = 100, 4
+		Fault: &standin.Fault{Between: time.Millisecond}},
+		standin.Script{Start: "[[wait]]", Text: strings.Repeat("Not yet. ", 3000),
+			Fault: &standin.Fault{Between: 100 * time.Millisecond}})
+	const tasks, stuck = 60, 4
 	args := []string{"batch", "-j", "5", "-a", "explorer", "--plan", "off", "-m", "{}", ":::", "[[wait]]"}
 	for i := range tasks {
 		args = append(args, fmt.Sprint("[[look]] ", i))
