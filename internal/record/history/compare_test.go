@@ -84,13 +84,23 @@ func TestStats(t *testing.T) {
 	asked.DurationMS, asked.Did = 3000, &task.Did{Model: task.ModelTime{Answers: 2, FirstMS: 300, TookMS: 900}}
 	b.claim(ledger.Execution{ID: "job-c", Agent: "coder", Model: "m", Task: "c"})
 	require.NoError(t, b.Finish("", "job-c", asked))
+	known := asked
+	known.Cached, known.DurationMS = true, 0
+	for id, r := range map[string]task.Result{
+		"job-k": known,                                // its answer was known: it is no run
+		"job-s": task.Task{}.Ended(task.Skipped, "x"), // it took no time
+	} {
+		b.claim(ledger.Execution{ID: id, Agent: "coder", Model: "m", Task: id})
+		require.NoError(t, b.Finish("", id, r))
+	}
 	require.NoError(t, b.Refresh())
 	list, err := b.Stats(ledger.Filter{})
 	require.NoError(t, err)
 	require.Len(t, list, 3)
 	coder := list[0]
 	assert.Equal(t, "coder", coder.Agent)
-	assert.Equal(t, map[task.Status]int{task.Completed: 2, task.Failed: 1}, coder.Statuses)
+	assert.Equal(t, []int{4, 1}, []int{coder.Runs, coder.Cached})
+	assert.Equal(t, map[task.Status]int{task.Completed: 2, task.Failed: 1, task.Skipped: 1}, coder.Statuses)
 	assert.Equal(t, 3, coder.Ended())
 	assert.Equal(t, time.Second, coder.Mean())
 	assert.Equal(t, 150*time.Millisecond, coder.Time.First())
