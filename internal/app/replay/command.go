@@ -130,7 +130,7 @@ func (r replays) chosen(c *cli.Context, h history.History) ([]*history.Job, erro
 	id := c.Args().First()
 	run, err := h.Run(id)
 	if errors.Is(err, ledger.ErrNone) || errors.Is(err, ledger.ErrAmbiguous) {
-		return nil, command.Usage(command.Advised(err, "qq runs list shows them"))
+		return nil, command.Usage(command.Advised(fmt.Errorf("replay %w", err), "qq runs list shows them"))
 	}
 	if err != nil {
 		return nil, err

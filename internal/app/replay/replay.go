@@ -226,9 +226,9 @@ func why(err error) string {
 	return ""
 }
 
-// failed returns the jobs of a run that ended by themselves without success.
+// failed returns the jobs of a run that ended by themselves without success. Of a task of a batch, the last run counts.
 func failed(r history.Run) (jobs []*history.Job) {
-	for j := range r.All() {
+	for j := range r.Latest().All() {
 		switch j.Status {
 		case task.Completed, task.Cancelled, task.Interrupted, task.Terminated, task.Skipped:
 		default:

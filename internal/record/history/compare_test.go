@@ -63,11 +63,14 @@ func TestCompare(t *testing.T) {
 		require.NoError(t, err)
 		return r
 	}
+	one := run("one")
+	one.Sort()
+	assert.Equal(t, []string{"a0", "a0x", "a0y", "a1", "a1-again", "a2"}, ids(one), "as in the batch, not as they started")
 	pairs, err := b.Compare(run("one"), run("two"))
 	require.NoError(t, err)
-	assert.Equal(t, []string{"a0 b1 same", " a0x b1z same", " a0y -", "a2 b2", "a1-again b0", "- b3"}, described(pairs))
-	assert.Equal(t, long+"2", pairs[4].A.Answer, "the whole answer")
-	assert.Empty(t, pairs[4].A.Summary)
+	assert.Equal(t, []string{"a0 b1 same", " a0x b1z same", " a0y -", "a1-again b0", "a2 b2", "- b3"}, described(pairs))
+	assert.Equal(t, long+"2", pairs[3].A.Answer, "the whole answer")
+	assert.Empty(t, pairs[3].A.Summary)
 
 	pairs, err = b.Compare(run("a0"), run("b2"))
 	require.NoError(t, err)

@@ -12,9 +12,9 @@ type Figures struct {
 	Agent    string              `json:"agent"`
 	Model    string              `json:"model"`
 	Runs     int                 `json:"runs"`
-	Cached   int                 `json:"cached"`      // besides them, those whose answer was known: nothing was run
 	Statuses map[task.Status]int `json:"statuses"`    // how many have which status
 	Repeated int                 `json:"repeated"`    // runs with more than one attempt
+	Cached   int                 `json:"cached"`      // besides them, those whose answer was known: nothing was run
 	Duration int64               `json:"duration_ms"` // of those that started and ended, together
 	Queued   int64               `json:"queued_ms"`
 	Usage    task.Usage          `json:"usage"`
