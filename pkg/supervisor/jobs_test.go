@@ -35,8 +35,8 @@ func TestJobs(t *testing.T) {
 		}
 		at(1500*time.Millisecond, "x1< #0 at 1: waiting children 500ms attempt 1",
 			"x2< #1 at 1: running starting 500ms attempt 1", "x3<x1 #0 at 2: queued 500ms attempt 0")
-		at(3*time.Second, "x1< #0 at 1: waiting children 2s attempt 1", "x3<x1 #0 at 2: running starting 600ms attempt 1",
-			"x4<x1 #1 at 2: queued 600ms attempt 0")
+		at(3*time.Second, "x1< #0 at 1: waiting children 2s attempt 1",
+			"x3<x1 #0 at 2: running starting 600ms attempt 1", "x4<x1 #1 at 2: queued 600ms attempt 0")
 		at(4600*time.Millisecond, "x1< #0 at 1: waiting children 3.6s attempt 1",
 			"x4<x1 #1 at 2: waiting retry 200ms attempt 1") // between two attempts
 		collect(t, root(s, time.Time{}), Batch{}, "sleep 1s; fan sleep 2s, die", "sleep 1400ms")

@@ -65,7 +65,7 @@ func TestCompare(t *testing.T) {
 	}
 	one := run("one")
 	one.Sort()
-	assert.Equal(t, []string{"a0", "a0x", "a0y", "a1", "a1-again", "a2"}, ids(one), "as in the batch, not as they started")
+	assert.Equal(t, []string{"a0", "a0x", "a0y", "a1", "a1-again", "a2"}, ids(one), "as in the batch")
 	pairs, err := b.Compare(run("one"), run("two"))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a0 b1 same", " a0x b1z same", " a0y -", "a1-again b0", "a2 b2", "- b3"}, described(pairs))

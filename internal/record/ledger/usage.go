@@ -58,8 +58,8 @@ FROM (SELECT *, o -> '$.did.model' AS t
   FROM (SELECT *, (SELECT r.record FROM results r WHERE r.execution = n) AS o FROM runs` + w.String() +
 			`)) GROUP BY agent, model, st, known ORDER BY agent, model, st, known`
 		stats, err = selection.Collect(l.db, query, append([]any{alive}, w.Args...), func(r *sql.Rows, s *Stat) error {
-			to := append([]any{&s.Agent, &s.Model, &s.Status, &s.Cached, &s.Runs, &s.Repeated, &s.DurationMS, &s.QueuedMS},
-				targets(&s.Usage)...)
+			to := append([]any{&s.Agent, &s.Model, &s.Status, &s.Cached, &s.Runs, &s.Repeated, &s.DurationMS,
+				&s.QueuedMS}, targets(&s.Usage)...)
 			return r.Scan(append(to, &s.Time.Answers, &s.Time.FirstMS, &s.Time.TookMS,
 				&s.Time.WaitedMS)...)
 		})

@@ -12,9 +12,10 @@ import (
 	"qq/pkg/task"
 )
 
-// Text returns the entries of a transcript as text for people: who wrote each message and when,
-// its text, and its tool calls. What a model or a file says stands behind a bar, so that it cannot look like an entry of
-// its own; further lines of a call stand behind a dotted one. ends says how each attempt ended that another one followed, as far as known.
+// Text returns the entries of a transcript as text for people: who wrote each message and when, its text, and its tool
+// calls. What a model or a file says stands behind a bar, so that it cannot look like an entry of its own; further
+// lines of a call stand behind a dotted one. ends says how each attempt ended that another one followed, as far as
+// known.
 func Text(entries []llm.Entry, ends []string) string {
 	var b strings.Builder
 	for _, e := range entries {
