@@ -126,6 +126,9 @@ func TestConsoleEphemeral(t *testing.T) {
 	e := s.leave()
 	assert.NotContains(t, e.out, "qq -c")
 	assert.NoFileExists(t, filepath.Join(w.home, "qq", "history"))
+	kept, _ := os.ReadDir(filepath.Join(w.home, "qq", "undo"))
+	assert.Empty(t, kept, "nothing could find it any more")
+	assert.Contains(t, w.with("QQ_HOME="+t.TempDir()).onTerminal("-c").wait().out, "hint: start one without --continue")
 }
 
 // TestConsoleNotWanted: only a terminal without a task gets a console.
@@ -391,6 +394,11 @@ func TestConsoleApprovals(t *testing.T) {
 	s.until("did you mean /help?")
 	e := s.leave()
 	assert.Zero(t, e.code, e.out)
+	s = w.console("-c") // the last answer can be undone after a restart too
+	s.say("/undo")
+	s.until("undone: a.txt")
+	assert.NoFileExists(t, filepath.Join(w.dir, "a.txt"))
+	assert.Zero(t, s.leave().code)
 }
 
 // TestConsoleTmux: in tmux, by script: a resize while an answer is written leaves all of it on the screen, once, and
