@@ -38,6 +38,8 @@ func consoleWorld(t *testing.T) (*world, *standin.Server) {
 			switch {
 			case strings.Contains(said, "write it") && last.Role != "tool":
 				return called("write_file", map[string]any{"path": "a.txt", "content": "b\n"})
+			case strings.Contains(said, "run it") && last.Role != "tool":
+				return called("run_pty_cmd", map[string]any{"command": "touch begun; sleep 100"})
 			case last.Role == "tool":
 				return "The tool said: " + last.Content
 			}
@@ -173,6 +175,11 @@ func TestConsoleCtrlC(t *testing.T) {
 	s.say("write it")     // a question is open
 	s.until("[n]o: ")
 	stopped()
+	s.say("/approve auto") // a tool of the agent runs
+	s.say("run it")
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(w.dir, "begun")); return err == nil },
+		10*time.Second, 5*time.Millisecond, s.shown())
+	stopped()
 	s.say("!sleep 100") // a command runs
 	s.until("running sleep 100")
 	time.Sleep(300 * time.Millisecond)
@@ -181,7 +188,7 @@ func TestConsoleCtrlC(t *testing.T) {
 	s.say("")
 	s.say("hello")
 	s.until("**Heard**")
-	s.answered(4) // a command of a person is not counted
+	s.answered(5) // a command of a person is not counted
 	s.press("\x03")
 	s.until("\nCtrl-C again ends qq")
 	s.press("\x03")
