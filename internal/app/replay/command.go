@@ -114,6 +114,9 @@ func (r replays) from(c *cli.Context, h history.History) error {
 			code = cmp.Or(code, task.StatusOf(err).ExitCode())
 			continue
 		}
+		if len(one.Left) > 0 {
+			r.Say("%s: not replayed: %s", task.ShortID(j.ID), strings.Join(one.Left, ", "))
+		}
 		all = append(all, one)
 		code = cmp.Or(code, one.B.ExitCode)
 		if !c.Bool("json") {
