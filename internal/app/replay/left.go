@@ -31,7 +31,8 @@ func left(recorded task.Result, entries []llm.Entry, schema bool) (all []string)
 	if !schema && (recorded.Structured != nil || repaired) {
 		all = append(all, "the schema of the answer")
 	}
-	if did := recorded.Did; did != nil && slices.ContainsFunc(did.Commands, func(c task.Command) bool { return c.Check }) {
+	checks := func(c task.Command) bool { return c.Check }
+	if did := recorded.Did; did != nil && slices.ContainsFunc(did.Commands, checks) {
 		all = append(all, "the check")
 	}
 	return all

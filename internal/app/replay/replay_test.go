@@ -140,7 +140,8 @@ func TestLeft(t *testing.T) {
 	entries := []llm.Entry{user("[message from nobody: it is the task"), user("[message from the user]\nstop"),
 		user("[message from your parent]\ngo on"), user("Your answer does not fit the JSON Schema: x")}
 	res := task.Result{Did: &task.Did{Commands: []task.Command{{Line: "make"}, {Line: "make test", Check: true}}}}
-	assert.Equal(t, []string{"2 messages to the agent", "the schema of the answer", "the check"}, left(res, entries, false))
+	want := []string{"2 messages to the agent", "the schema of the answer", "the check"}
+	assert.Equal(t, want, left(res, entries, false))
 	assert.Equal(t, []string{"the check"}, left(res, entries[:1], true))
 	assert.Empty(t, left(task.Result{Structured: []byte("1")}, entries[3:], true))
 	assert.Equal(t, []string{"the schema of the answer"}, left(task.Result{Structured: []byte("1")}, nil, false))
