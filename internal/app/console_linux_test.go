@@ -241,9 +241,11 @@ func TestConsoleRestores(t *testing.T) {
 		after, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
 		require.NoError(t, err)
 		assert.Equal(t, before, after, name)
-		assert.Eventually(t, func() bool {
+		if !assert.Eventually(t, func() bool {
 			return strings.Count(s.shown(), "\x1b[?2004h") == strings.Count(s.shown(), "\x1b[?2004l")
-		}, 5*time.Second, 5*time.Millisecond, name)
+		}, 5*time.Second, 5*time.Millisecond, name) {
+			t.Logf("%q", s.shown())
+		}
 		slave.Close()
 		master.Close()
 	}

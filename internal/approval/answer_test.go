@@ -208,7 +208,10 @@ func TestTimeFromShown(t *testing.T) {
 type late struct{}
 
 func (late) Ask(ctx context.Context, _ tool.Question, desk Desk) error {
-	time.Sleep(2 * time.Minute)
+	select {
+	case <-ctx.Done():
+	case <-time.After(2 * time.Minute):
+	}
 	for _, q := range desk.Waiting() {
 		desk.Shown(q.ID)
 	}
