@@ -4,7 +4,7 @@ import (
 	"os"
 	"time"
 
-	"qq/internal/box/filestate"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -25,11 +25,11 @@ func Mark(dir string, perm os.FileMode) (time.Time, error) {
 		if err != nil {
 			return now, err
 		}
-		info, err := os.Stat(dir)
-		if err != nil {
+		var st unix.Stat_t
+		if err := unix.Stat(dir, &st); err != nil {
 			return now, err
 		}
-		if now = filestate.StampOf(info).Changed; first.IsZero() {
+		if now = time.Unix(st.Ctim.Unix()); first.IsZero() {
 			first = now
 		}
 		if now.After(first) || time.Since(begun) > tick {
