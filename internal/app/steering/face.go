@@ -53,7 +53,8 @@ type Face struct {
 	to     Act
 	draft  string // a message that could not be sent
 	notice string
-	until  time.Time // the notice is shown
+	until  time.Time  // the notice is shown
+	pane   *pane.Pane // with a transcript; nil if none is shown
 }
 
 // NewFace returns the face of run, which is shown above the line of shown. ends is closed when the run is to end.
@@ -207,7 +208,14 @@ func (f *Face) Regain() {
 }
 
 // Leave implements terminal.Guest.
-func (f *Face) Leave() { f.out.Block(nil) }
+func (f *Face) Leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pane != nil {
+		_ = f.pane.Close() // there is nobody to tell
+	}
+	f.out.Block(nil)
+}
 
 // Close ends the reading of keys for good.
 func (f *Face) Close() {
@@ -342,8 +350,13 @@ const holdTime = 100 * time.Millisecond
 
 // show shows the transcript of a job until the person leaves it. The caller holds f.mu, which is free meanwhile.
 func (f *Face) show(a Act) {
+	p := pane.New(f.out, true)
+	f.pane = p
 	f.mu.Unlock()
-	defer f.mu.Lock()
+	defer func() {
+		f.mu.Lock()
+		f.pane = nil
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), holdTime)
 	defer cancel()
 	release, err := f.screen.Hold(ctx)
@@ -355,7 +368,6 @@ func (f *Face) show(a Act) {
 		return
 	}
 	defer f.term.Stop()
-	p := pane.New(f.out, true)
 	if p.Open() != nil {
 		return
 	}
@@ -393,6 +405,8 @@ func (f *Face) view(p *pane.Pane, a Act) {
 				if p.Open() != nil {
 					return
 				}
+			case e.Kind == terminal.Resized:
+				p.Resized()
 			case e.Kind == terminal.Key && Leaves(e.Key):
 				return
 			case e.Kind == terminal.Key:

@@ -347,6 +347,8 @@ func (s *screen) handle(e terminal.Event) bool {
 		return true
 	case terminal.Resumed:
 		_ = s.pane.Open() // the next drawing tells
+	case terminal.Resized:
+		s.pane.Resized()
 	case terminal.Key:
 		return s.press(e.Key)
 	}
