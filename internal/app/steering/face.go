@@ -51,7 +51,8 @@ type Face struct {
 	help   bool
 	input  *Input // a message is typed: questions wait until it is sent or left
 	to     Act
-	draft  string // a message that could not be sent
+	typing time.Time // the last key
+	draft  string    // a message that could not be sent
 	notice string
 	until  time.Time  // the notice is shown
 	pane   *pane.Pane // with a transcript; nil if none is shown
@@ -171,6 +172,10 @@ func (f *Face) open() {
 	f.loop.Go(f.follow)
 }
 
+// idleTime is how long a question waits for a key of a message that is being typed. Then the text is kept for the next
+// message.
+const idleTime = 30 * time.Second
+
 // Lend implements command.KeyReader.
 func (f *Face) Lend(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
@@ -182,7 +187,19 @@ func (f *Face) Lend(ctx context.Context) error {
 	defer f.mu.Unlock()
 	f.waits++
 	for f.input != nil && ctx.Err() == nil {
+		left := idleTime - time.Since(f.typing)
+		if left <= 0 { // nobody types any more
+			f.draft = f.input.Text()
+			f.leave()
+			break
+		}
+		looks := time.AfterFunc(left, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.free.Broadcast()
+		})
 		f.free.Wait()
+		looks.Stop()
 	}
 	f.waits--
 	if err := ctx.Err(); err != nil {
@@ -260,6 +277,7 @@ func (f *Face) follow() {
 func (f *Face) press(k keys.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.typing = time.Now()
 	if f.input != nil {
 		f.typed(k)
 		return
