@@ -72,7 +72,7 @@ attacks: build ## a stranger's attacks on the real binary, as root, as a user an
 
 page: build ## the pages of qq serve in Chromium (installed once per machine), driven as a person would
 	export QQ_CHROMIUM=$$(test/chromium/tools.sh) QQ_CHROMIUM_REQUIRED=1 && \
-	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./page
+	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 -parallel 3 ./page
 
 SEEDS ?= 200
 seeds: ## the random proofs of plans, trees and copies with SEEDS seeds each, with real processes: some hours
@@ -83,7 +83,8 @@ seeds: ## the random proofs of plans, trees and copies with SEEDS seeds each, wi
 ollama: build ## the main scenarios against a real Ollama server (built once per machine) and ast-grep
 	QQ_OLLAMA=$$(test/server/tools.sh) && QQ_AST_GREP=$$(test/astgrep/tools.sh) && \
 	QQ_PARALLEL=$$(test/parallel/tools.sh) && export QQ_OLLAMA QQ_AST_GREP QQ_PARALLEL && cd test && \
-	QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_PARALLEL_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./...
+	QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_PARALLEL_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq \
+	$(GO) test -count=1 $$($(GO) list ./... | grep -v '/page$$')
 
 parallel: build ## the same jobs through GNU parallel and qq batch, compared case by case
 	export QQ_PARALLEL=$$(test/parallel/tools.sh) QQ_PARALLEL_REQUIRED=1 && \

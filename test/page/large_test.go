@@ -16,6 +16,7 @@ import (
 	"qq/test/chromium"
 )
 
+// What is measured here runs alone: only the other tests are parallel, which begin after these.
 const (
 	large      = 10_000
 	firstPaint = 300 * time.Millisecond

@@ -42,6 +42,7 @@ func past(t *testing.T) *world {
 
 // All pages of the past can be read and reached without a script, and fit a narrow screen.
 func TestWithoutScript(t *testing.T) {
+	t.Parallel()
 	w := past(t)
 	b := chromium.Start(t)
 	p := b.Page(chromium.View{Width: 400, Height: 800, NoScript: true})
@@ -71,6 +72,7 @@ func TestWithoutScript(t *testing.T) {
 
 // A planned batch has its plan as a graph, afterwards too; and two of its jobs can be compared.
 func TestPlanAndComparison(t *testing.T) {
+	t.Parallel()
 	w := past(t)
 	b := chromium.Start(t)
 	p := b.Page(chromium.View{Width: 1400, Height: 900})
@@ -129,6 +131,7 @@ func TestPlanAndComparison(t *testing.T) {
 
 // The file of a run is shown by a browser that knows nothing of qq.
 func TestExportedFile(t *testing.T) {
+	t.Parallel()
 	w := past(t)
 	b := chromium.Start(t)
 	p := b.Page(chromium.View{Width: 1400, Height: 900})
@@ -151,6 +154,7 @@ func TestExportedFile(t *testing.T) {
 // A page of another site cannot read or do anything, and neither can who has no cookie, another name for the server, or
 // an address that was used.
 func TestStrangers(t *testing.T) {
+	t.Parallel()
 	w := past(t)
 	b := chromium.Start(t)
 	p := b.Page(chromium.View{Width: 1400, Height: 900})

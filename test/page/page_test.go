@@ -27,6 +27,7 @@ const edits = `Change it. <tool_call>{"name":"edit_file","arguments":{"path":"no
 // A person starts a batch in a terminal and follows it in the browser: sees it begin, allows a call, cancels one job,
 // reads a transcript, loads the page again in the middle, and is told when the root is killed.
 func TestBatch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, long(), standin.Script{Start: "[[edit]]", Text: edits,
 		Fault: &standin.Fault{BeforeFirst: 2 * time.Second}},
 		standin.Script{Start: "[[edited]]", Text: "The notes are changed."},
@@ -133,6 +134,7 @@ func TestBatch(t *testing.T) {
 
 // A server at which nobody looks changes no run: a call that needs an approval is refused at once.
 func TestIdleServer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, standin.Script{Start: "[[edit]]", Text: edits,
 		Fault: &standin.Fault{BeforeFirst: 1300 * time.Millisecond}}) // again and again, until the run ends that
 	w.file("notes.txt", "one\ntwo\n")
