@@ -71,7 +71,7 @@ attacks: build ## a stranger's attacks on the real binary, as root, as a user an
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./attacks
 
 page: build ## the pages of qq serve in Chromium (installed once per machine), driven as a person would
-	export QQ_CHROMIUM=$$(test/chromium/tools.sh) QQ_CHROMIUM_REQUIRED=1 && \
+	QQ_CHROMIUM=$$(test/chromium/tools.sh) && export QQ_CHROMIUM QQ_CHROMIUM_REQUIRED=1 && \
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 -parallel 3 ./page
 
 SEEDS ?= 200

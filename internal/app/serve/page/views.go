@@ -2,6 +2,7 @@ package page
 
 import (
 	"html/template"
+	"strings"
 	"time"
 )
 
@@ -65,10 +66,30 @@ type Head struct {
 	Acts  []Act
 }
 
+// keys are those of the facts that change while a run is at work.
+var keys = []string{"done", "work", "time", "tokens", "cost"}
+
+// Live are the values that change while a run is at work, by their keys; empty is one that there is not.
+func (h Head) Live() map[string]string {
+	all := map[string]string{}
+	for _, key := range keys {
+		all[key] = ""
+	}
+	for _, f := range h.Facts {
+		if f.Key != "" {
+			all[f.Key] = strings.TrimSpace(f.Value.String() + " " + f.Note.String())
+		}
+	}
+	return all
+}
+
 // Notice is a line that a reader must not miss.
 type Notice struct {
 	Class string
 	Text  Text
+	When  string // on or paused, as of [Act]
+	// Hidden says that it is not so now.
+	Hidden bool
 }
 
 // Share is a part of a bar of 1,000.

@@ -55,6 +55,7 @@ func (s *Store) Fresh() error {
 func (s *Store) Forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.refreshed = time.Time{}
 	delete(s.runs, id)
 }
 
