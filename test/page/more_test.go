@@ -126,6 +126,23 @@ func TestPlanAndComparison(t *testing.T) {
 	p.Until(`document.querySelectorAll("#jobs details[open] ul .job").length === 2`)
 	p.Reads("Look there.")
 	shots(p, "tree")
+
+	// Two batches are compared, and of them two tasks.
+	w.run("batch", w.tasks(map[string]any{"id": "first", "task": "Say something quick. [[quick]]", "agent": "explorer"},
+		map[string]any{"id": "second", "task": "Change the notes, again. [[found]]", "agent": "explorer"}))
+	p.Click(".brand")
+	p.Reads("Batch of 2 tasks")
+	p.Click("main > p .button")
+	p.Until(`document.querySelectorAll("input.choose").length === 3`)
+	p.Value(`[...document.querySelectorAll(".runs li")].filter(li => li.innerText.includes("Batch")).forEach(li => ` +
+		`li.querySelector("input").click())`, nil)
+	p.Click("#compare button")
+	p.Reads("Two batches, side by side")
+	p.Reads("1 of 4 answers are the same.")
+	shots(p, "compare-batches")
+	p.Click(".pairs tbody tr:nth-child(1) a")
+	p.Reads("Two jobs, side by side")
+	p.Reads("Both answers are the same")
 	assert.Empty(t, b.Wrong())
 }
 

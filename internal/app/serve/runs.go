@@ -28,8 +28,23 @@ func (s *server) showRuns(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if data.Newer == "" {
-		data.Events = s.root + "events"
+	if q.Get("choose") == "" {
+		if data.Newer == "" {
+			data.Events = s.root + "events"
+		}
+		if q.Set("choose", "1"); len(data.Live)+len(data.Past) > 1 {
+			data.Choosing = s.root + "?" + q.Encode()
+		}
+		return s.show(w, "runs", data)
+	}
+	data.Choose, data.Questions = true, nil // and nothing is live: what is chosen stays so
+	for _, list := range [][]page.RunRow{data.Live, data.Past} {
+		for i := range list {
+			list[i].Choose = true
+		}
+	}
+	if data.Older != "" {
+		data.Older += "&choose=1"
 	}
 	return s.show(w, "runs", data)
 }

@@ -180,6 +180,46 @@ func TestPages(t *testing.T) {
 	assert.GreaterOrEqual(t, code, 400)
 }
 
+// Two batches are compared as qq runs diff does it: their tasks in the order of the input, each with both results.
+func TestTwoBatches(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	require.NoError(t, s.Begin(ledger.Batch{ID: "batch-2", Root: "root-1", Dir: "/project", Count: 3,
+		Started: time.Now()}))
+	for i, name := range []string{"c", "b", "a"} { // they start in another order
+		s.claim(ledger.Execution{ID: "new-" + name, Batch: "batch-2", Key: name, Index: 2 - i, Agent: "coder",
+			Model: "n", Task: "Task " + name + " of them"})
+	}
+	s.finish("new-a", task.Completed, "the answer is\nforty-two\n", "", 900)
+	s.finish("new-b", task.Completed, "it works", "", 11)
+	s.finish("new-c", task.Completed, "another answer", "", 20)
+	require.Eventually(t, func() bool { return strings.Contains(s.page(""), "batch-2") }, 5*time.Second,
+		time.Millisecond)
+	text := s.page("compare?run=batch-1&run=batch-2")
+	assert.Contains(t, text, "1 of 4 answers are the same")
+	var rows []string
+	tags := regexp.MustCompile(`<[^>]*>`)
+	for _, row := range regexp.MustCompile(`(?s)<tr><td class="num">.*?</tr>`).FindAllString(text, -1) {
+		row = tags.ReplaceAllString(strings.ReplaceAll(row, "</", " </"), "")
+		row = strings.Join(strings.Fields(row), " ")
+		rows = append(rows, row[:min(len(row), 62)])
+	}
+	assert.Equal(t, []string{
+		"1 Task a of them completed completed 1.5s 1.5s 1019 907 same",
+		"↳ Look at it: &lt;script&gt;alert(1)&lt;/script&gt; &#34; on",
+		"2 Task b of them failed completed 1.5s 1.5s 17 18 different",
+		"3 Task c of them completed completed 1.5s 1.5s 27 27 different",
+	}, rows)
+	assert.Contains(t, text, "compare?job=job-b&amp;job=new-b")
+	assert.Contains(t, s.page("?choose=1"), `name="run" value="batch-2"`)
+	for path, want := range map[string]int{"compare?run=batch-1&run=prompt-1": http.StatusBadRequest,
+		"compare?run=batch-1": http.StatusBadRequest, "compare?run=batch-1&run=nothing": http.StatusNotFound} {
+		code, text := s.ask(path)
+		assert.Equal(t, want, code, path)
+		assert.NotContains(t, text, "Not found</title>", path)
+	}
+}
+
 // The file of a run needs nothing else, and runs nothing.
 func TestExport(t *testing.T) {
 	s := newSite(t)

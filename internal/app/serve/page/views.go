@@ -107,6 +107,7 @@ type RunRow struct {
 	Meta        []Text
 	Shares      []Share
 	Pieces      []Piece // where it was found
+	Choose      bool
 }
 
 // Piece is a piece of text that may be marked, or a line of a diff.
@@ -122,6 +123,8 @@ type Runs struct {
 	Live, Past   []RunRow
 	Questions    []Question
 	Newer, Older string
+	Choose       bool   // two runs, to compare them
+	Choosing     string // the page on which one can
 }
 
 // Row is a job in a tree.
@@ -280,14 +283,49 @@ type Pair struct {
 	A, B Text
 }
 
-// Compared is the page of two jobs side by side.
+// Compare is one of two runs that are compared.
+type Compare struct {
+	Link
+	State State
+}
+
+// Side is what a job of a pair came to; without a state there is none.
+type Side struct {
+	State        State
+	Time, Tokens string
+}
+
+// PairRow is a row of two jobs for the same task.
+type PairRow struct {
+	Number string // of a task of a batch
+	Depth  int
+	Task   Text
+	URL    string // of the comparison of both
+	Sides  [2]Side
+	Answer string // whether it is the same
+}
+
+// Compared is the page of two runs or two jobs side by side.
 type Compared struct {
 	Frame
-	A, B           Link
-	StateA, StateB State
-	Facts          []Pair
-	Same           bool
-	Files          []File
+	Heading      string
+	A, B         Compare
+	Facts        []Pair
+	Answers      bool // the answers of two jobs are shown
+	Same         bool
+	Files        []File
+	Note         string
+	Pairs        []PairRow
+	Count        int // of all pairs
+	Newer, Older string
+	Span         string
+}
+
+// Add adds a value of both, if one has it.
+func (c *Compared) Add(name, a, b string) {
+	if a != "" || b != "" {
+		c.Facts = append(c.Facts, Pair{Name: name, A: Line(a, 300), B: Line(b, 300)})
+	}
 }
 
 // ExportJob is a job in an exported file, with all that is known about it.

@@ -164,8 +164,8 @@ func (v View) Notices(w Run) (all []page.Notice) {
 		}
 	}
 	if w.AtWork {
-		all = append(all, page.Notice{Class: page.Wait, Text: page.Clean("Paused: no further job starts."), When: "paused",
-			Hidden: !w.Root.Paused})
+		all = append(all, page.Notice{Class: page.Wait, Text: page.Clean("Paused: no further job starts."),
+			When: "paused", Hidden: !w.Root.Paused})
 	}
 	if !w.AtWork && w.Batch != nil && !w.Killed() && w.Batch.Status == task.Interrupted {
 		all = append(all, page.Notice{Class: page.Off, Text: page.Clean("The qq that worked on it has died. " +
