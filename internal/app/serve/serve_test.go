@@ -40,7 +40,8 @@ const evil = `<script>alert(1)</script> " onload="x" ` + "\u202e\u0085\x1b[31m" 
 func newSite(t testing.TB) *site {
 	t.Helper()
 	home := t.TempDir()
-	by := ledger.NewRecorder(home, ledger.Root{ID: "root-1", Dir: "/project", Command: "batch"}, ledger.Options{})
+	by := ledger.NewRecorder(home, ledger.Root{ID: "root-1", Dir: "/project", Command: "batch", Slots: 4},
+		ledger.Options{})
 	led, err := ledger.Open(home, ledger.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, led.Close()) })
@@ -163,7 +164,7 @@ func TestPages(t *testing.T) {
 	has("job/job-a", "forty-two", "Changes", "a.go", "-x := 1", "+x := 2", "Result of edit_file", "edited a.go",
 		"Jobs that it started", "1019", "1005 in, 14 out; its own: 1000 in, 7 out")
 	has("job/job-a-1", "Attempts", "timeout", "too slow", "None was kept")
-	has("run/batch-1/timeline", "<svg", "at most", "a new attempt", "scout: Look at it")
+	has("run/batch-1/timeline", "<svg", "at most", "the cap: 4", "a new attempt", "scout: Look at it")
 	has("run/batch-1/plan", "<svg", "had no plan")
 	has("search?q=forty", "forty</mark>", "2 jobs")
 	has("search?q=zzz", "Nothing.")
@@ -226,7 +227,8 @@ func TestExport(t *testing.T) {
 	s.fill()
 	text := s.page("run/batch-1/export")
 	shown := html.UnescapeString(text)
-	for _, part := range []string{"forty-two", "+x := 2", "found it", "<svg", "--ground", "Content-Security-Policy"} {
+	for _, part := range []string{"forty-two", "+x := 2", "found it", "<svg", "the cap: 4", "--ground",
+		"Content-Security-Policy"} {
 		assert.True(t, strings.Contains(shown, part), part)
 	}
 	assert.NotContains(t, text, "<script")

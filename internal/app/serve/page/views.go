@@ -355,8 +355,8 @@ type Failure struct {
 
 // Timeline are the keys of the drawings of a timeline.
 func Timeline() []Key {
-	return []Key{{"k-queue", "in the queue"}, {"k-run", "at work"}, {"k-model", "waiting for the model"},
-		{"k-retry", "a new attempt"}, {"k-chain", "the longest chain"}}
+	return []Key{{"k-queue", "in the queue, or without a slot"}, {"k-run", "at work"},
+		{"k-model", "waiting for the model"}, {"k-retry", "a new attempt"}, {"k-chain", "the longest chain"}}
 }
 
 // SVG is a drawing that html/template has escaped.

@@ -148,6 +148,9 @@ func (s *Store) Whole(id string) (Run, error) {
 	if !live {
 		w.Root = State{}
 	}
+	if w.slots, err = s.Slots(r); err != nil {
+		return Run{}, err
+	}
 	w.add(r.Jobs, nil)
 	if w.AtWork {
 		for i := range root.Jobs {
