@@ -20,6 +20,9 @@ import (
 // perPage is how many runs a list has.
 const perPage = 50
 
+// warmed is how many runs of a list are read before somebody opens them.
+const warmed = 3
+
 func (s *server) showRuns(w http.ResponseWriter, r *http.Request) error {
 	s.hub.Refresh()
 	q := r.URL.Query()
@@ -71,6 +74,9 @@ func (s *server) runs(f ledger.Filter) (page.Runs, error) {
 	for _, e := range list {
 		known[e.ID()] = true
 		row := s.runRow(e)
+		if len(known) <= warmed && e.Batch != nil {
+			s.store.Warm(e.Batch)
+		}
 		if e.Live() {
 			data.Live = append(data.Live, row)
 		} else {
