@@ -149,7 +149,8 @@ func TestCountsOfAnOlderLedger(t *testing.T) {
 			steps = append(steps, "ALTER TABLE "+table+" DROP COLUMN "+column)
 		}
 	}
-	for _, step := range append(steps, // step 4
+	steps = append(steps, "ALTER TABLE roots DROP COLUMN slots") // step 6
+	for _, step := range append(steps,                           // step 4
 		"DROP TRIGGER claimed; DROP TRIGGER finished_task; DROP TRIGGER cleared_result; DROP TRIGGER cleared_execution",
 		"DROP INDEX executions_prompts; DROP VIEW moves; DROP VIEW finished; DROP TABLE counts; DROP TABLE unfinished",
 		"PRAGMA user_version = 3",
