@@ -15,8 +15,8 @@ import (
 // volatile matches what may differ between two runs of the same tasks: ids, times, attempts and
 // tokens.
 var volatile = regexp.MustCompile(
-	`"(?:execution_id|parent_execution_id|batch_id)": ?"[^"]*"|` +
-		`"(?:duration_ms|queued_ms|attempts|input_tokens|output_tokens)": ?\d+`)
+	`"(?:execution_id|parent_execution_id|batch_id)": ?"[^"]*"|,?\s*"waited_ms": ?\d+|` +
+		`"(?:duration_ms|queued_ms|first_ms|took_ms|attempts|input_tokens|output_tokens)": ?\d+`)
 
 // rootKilledAllOutputs: in each round the root of a batch is killed at random moments, and the batch
 // is resumed until it is done. The rounds go through all output formats, with and without --results
