@@ -23,11 +23,11 @@ import (
 // are stopped and then killed, clients subscribe and never read, and 1,000 subscribers come and go.
 func TestStoppedFaces(t *testing.T) {
 	// Each begins to answer at once: a server that lets one wait would get fewer requests.
-	w := newWorld(t, standin.Script{Start: "[[look]]", Text: strings.Repeat("It is there. ", 100),
+	w := newWorld(t, standin.Script{Start: "[[look]]", Text: strings.Repeat("It is there. ", 60),
 		Fault: &standin.Fault{Between: time.Millisecond}},
 		standin.Script{Start: "[[wait]]", Text: strings.Repeat("Not yet. ", 3000),
 			Fault: &standin.Fault{Between: 100 * time.Millisecond}})
-	const tasks, stuck = 60, 4
+	const tasks, stuck = 40, 4
 	args := []string{"batch", "-j", "5", "-a", "explorer", "--plan", "off", "-m", "{}", ":::", "[[wait]]"}
 	for i := range tasks {
 		args = append(args, fmt.Sprint("[[look]] ", i))

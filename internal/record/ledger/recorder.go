@@ -66,13 +66,15 @@ type Recorder struct {
 	root Root
 	now  func() time.Time
 
-	mu      sync.Mutex
-	lock    *alive.Lock      // of the root; nil before the first line
-	batches []*alive.Lock    // locks of the batches that the root works on
-	out     *appendfile.File // the journal; nil before the first line
-	closed  bool
-	index   *Ledger // nil until [Recorder.Ledger] opens it
-	failed  error   // the error of opening the index
+	mu     sync.Mutex
+	lock   *alive.Lock      // of the root; nil before the first line
+	out    *appendfile.File // the journal; nil before the first line
+	closed bool
+
+	opening sync.Mutex    // of what follows; taken before mu
+	batches []*alive.Lock // locks of the batches that the root works on
+	index   *Ledger       // nil until [Recorder.Ledger] opens it
+	failed  error         // the error of opening the index
 }
 
 // Home returns the folder of qq in which the ledger is.
@@ -100,10 +102,10 @@ func (r *Recorder) Begin(b Batch) (err error) {
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
+	r.opening.Lock()
 	r.batches = append(r.batches, k)
 	index := r.index
-	r.mu.Unlock()
+	r.opening.Unlock()
 	if index != nil {
 		if err := index.refresh(); err != nil {
 			return err
@@ -207,8 +209,8 @@ func (r *Recorder) enter(at time.Time) (*appendfile.File, error) {
 // Ledger returns the index. The first call opens the database and adds everything new in
 // the journals. Later calls return the same index, or the same error.
 func (r *Recorder) Ledger() (*Ledger, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.opening.Lock() // it may wait for another process: what is recorded does not wait for it
+	defer r.opening.Unlock()
 	if r.index == nil && r.failed == nil {
 		if r.index, r.failed = r.open(); r.failed == nil {
 			r.index.pruneDaily()
@@ -224,6 +226,8 @@ const maxJournals, maxBytes = 100, 128 << 20
 
 // Close ends the record and releases the locks. From then on the root counts as dead.
 func (r *Recorder) Close() error {
+	r.opening.Lock()
+	defer r.opening.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var errs []error
