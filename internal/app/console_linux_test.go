@@ -179,6 +179,7 @@ func TestConsoleCtrlC(t *testing.T) {
 	s.say("run it")
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(w.dir, "begun")); return err == nil },
 		10*time.Second, 5*time.Millisecond, s.shown())
+	s.until("running run_pty_cmd touch begun")
 	stopped()
 	s.say("!sleep 100") // a command runs
 	s.until("running sleep 100")

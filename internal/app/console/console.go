@@ -436,9 +436,7 @@ func (c *console) finish(o outcome) {
 		c.write(c.reply.renderer.Write(o.res.Output))
 		c.endText()
 	}
-	for _, w := range o.res.Warnings {
-		c.say("qq: warning: " + w)
-	}
+	c.warn(o.res.Warnings)
 	if !o.res.Success {
 		c.fail(errors.New(o.res.Err()))
 	}
@@ -448,6 +446,15 @@ func (c *console) finish(o outcome) {
 	}
 	if !c.Quiet {
 		c.paper.add(c.paper.dim("("+line+")") + "\n")
+	}
+}
+
+// warn shows warnings. That children have ended, which the person has ended with the answer, is none.
+func (c *console) warn(all []string) {
+	for _, w := range all {
+		if !c.stopping || !strings.HasSuffix(w, ": "+errInterrupted.Problem) && !strings.HasSuffix(w, "sub-agents failed") {
+			c.say("qq: warning: " + w)
+		}
 	}
 }
 
