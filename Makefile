@@ -13,7 +13,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks page seeds ollama parallel install clean
+.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks page pictures seeds ollama parallel install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -69,8 +69,12 @@ attacks: build ## a stranger's attacks on the real binary, as root, as a user an
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./attacks
 
 page: build ## the pages of qq serve in Chromium (installed once per machine), driven as a person would
-	export QQ_CHROMIUM=$$(test/chromium/tools.sh) QQ_CHROMIUM_REQUIRED=1 && \
-	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./page
+	QQ_CHROMIUM=$$(test/chromium/tools.sh) && export QQ_CHROMIUM QQ_CHROMIUM_REQUIRED=1 && \
+	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 -parallel 3 ./page
+
+pictures: build ## the pictures of the README, from real runs, in pictures/
+	mkdir -p pictures && QQ_CHROMIUM=$$(test/chromium/tools.sh) && export QQ_CHROMIUM QQ_CHROMIUM_REQUIRED=1 && cd test && \
+	QQ_PICTURES=$(CURDIR)/pictures QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 -run TestPictures ./faces
 
 SEEDS ?= 200
 seeds: ## the random proofs of plans, trees and copies with SEEDS seeds each, with real processes: some hours
@@ -81,7 +85,8 @@ seeds: ## the random proofs of plans, trees and copies with SEEDS seeds each, wi
 ollama: build ## the main scenarios against a real Ollama server (built once per machine) and ast-grep
 	QQ_OLLAMA=$$(test/server/tools.sh) && QQ_AST_GREP=$$(test/astgrep/tools.sh) && \
 	QQ_PARALLEL=$$(test/parallel/tools.sh) && export QQ_OLLAMA QQ_AST_GREP QQ_PARALLEL && cd test && \
-	QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_PARALLEL_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq ./parts.sh 3 scenario $(GO) test -count=1
+	QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_PARALLEL_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq \
+	WITHOUT=page ./parts.sh 3 scenario $(GO) test -count=1
 
 parallel: build ## the same jobs through GNU parallel and qq batch, compared case by case
 	export QQ_PARALLEL=$$(test/parallel/tools.sh) QQ_PARALLEL_REQUIRED=1 && \

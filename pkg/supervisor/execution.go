@@ -127,6 +127,7 @@ func (x *execution) run(launcher Launcher) {
 	}
 	x.job.Sign(&r)
 	r.DurationMS, r.QueuedMS = time.Since(start).Milliseconds(), start.Sub(x.job.Queued).Milliseconds()
+	r.Away = x.loan.Away(start)
 	x.finish(r)
 }
 

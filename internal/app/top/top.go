@@ -202,6 +202,9 @@ type screen struct {
 	sure   string    // id of the run that x is to end
 	log    *steering.Transcript
 	pager  *pane.Pager
+
+	asked   map[steering.Run]bool // those that have not replied to a key yet
+	replies chan reply
 }
 
 // look shows the runs on s until the person leaves, or until they have ended.
@@ -216,7 +219,7 @@ func (t top) look(ctx context.Context, f *follower, s *screen) (err error) {
 		return err
 	}
 	s.top, s.term, s.pane, s.runs = t, term, pane.New(t.Out, t.Coloured(t.Out)), f
-	s.tree.closed = map[string]bool{}
+	s.tree.closed, s.asked, s.replies = map[string]bool{}, map[steering.Run]bool{}, make(chan reply)
 	if err := s.pane.Open(); err != nil {
 		return output.WriteError(err)
 	}
@@ -227,6 +230,7 @@ func (t top) look(ctx context.Context, f *follower, s *screen) (err error) {
 	if closed := s.pane.Close(); err == nil {
 		err = output.WriteError(closed)
 	}
+	s.settle()
 	if err != nil || last == "" {
 		return err
 	}
@@ -270,6 +274,8 @@ func (s *screen) loop(ctx context.Context) (last string, err error) {
 			return "", ctx.Err()
 		case <-tick.C:
 		case <-s.logged():
+		case r := <-s.replies:
+			s.take(r)
 		case <-s.runs.changed:
 			if leave, over := s.await(ctx, frame); over {
 				return leave, nil
@@ -366,6 +372,8 @@ func (s *screen) handle(e terminal.Event) bool {
 		return true
 	case terminal.Resumed:
 		_ = s.pane.Open() // the next drawing tells
+	case terminal.Resized:
+		s.pane.Resized()
 	case terminal.Key:
 		return s.press(e.Key)
 	}
@@ -434,9 +442,11 @@ func (s *screen) steer(k keys.Key) {
 func (s *screen) typed(k keys.Key) {
 	switch s.input.Press(k) {
 	case steering.Entered:
-		notice, kept := s.to.Message(s.input.Text())
-		s.input, s.draft = nil, kept
-		s.tell(notice)
+		to, text := s.to, s.input.Text()
+		s.input = nil
+		if !s.ask(to.Run, func() (string, string) { return to.Message(text) }) {
+			s.draft = text
+		}
 	case steering.Left:
 		s.input = nil
 	}
@@ -452,14 +462,14 @@ func (s *screen) act(k keys.Key, sure string) {
 	a := steering.Act{Run: remote(it.path), ID: it.id, Name: it.name}
 	switch {
 	case k.Rune == 'p':
-		s.tell(a.Pause())
+		s.ask(a.Run, func() (string, string) { return a.Pause(), "" })
 	case k.Rune == 'x' && it.root && sure != it.id:
 		s.sure = it.id
 		s.tell("x again ends the whole " + it.name)
 	case it.past && k.Code != keys.Enter:
 		s.tell(a.Ended())
 	case k.Rune == 'x':
-		s.tell(a.Cancel())
+		s.ask(a.Run, func() (string, string) { return a.Cancel(), "" })
 	case !it.job: // a batch
 		s.tree.open(s.tree.closed[it.id])
 	case k.Rune == 'm':
@@ -467,5 +477,48 @@ func (s *screen) act(k keys.Key, sure string) {
 	default:
 		s.log = steering.Follow(a)
 		s.pager = &pane.Pager{Title: "transcript of " + it.name, Hint: "↑ ↓ space b  scroll   q  goes back"}
+	}
+}
+
+// reply is how a request to a run has ended.
+type reply struct {
+	run           steering.Run
+	notice, draft string
+}
+
+// ask makes a request to a run beside the loop: a run that is stopped does not hold up the keys. It reports whether it
+// does: one request of a run follows the other.
+func (s *screen) ask(run steering.Run, request func() (notice, draft string)) bool {
+	if s.asked[run] {
+		s.tell("this run has not replied to the last key yet")
+		return false
+	}
+	s.asked[run] = true
+	go func() {
+		notice, draft := request()
+		s.replies <- reply{run, notice, draft}
+	}()
+	return true
+}
+
+// take tells of a reply.
+func (s *screen) take(r reply) {
+	delete(s.asked, r.run)
+	s.tell(r.notice)
+	s.draft = cmp.Or(r.draft, s.draft)
+}
+
+// settleTime is how long the end waits for replies: a request that was just made is sent.
+const settleTime = 300 * time.Millisecond
+
+// settle waits for the replies that are still to come.
+func (s *screen) settle() {
+	for late := time.After(settleTime); len(s.asked) > 0; {
+		select {
+		case r := <-s.replies:
+			s.take(r)
+		case <-late:
+			return
+		}
 	}
 }

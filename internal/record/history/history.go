@@ -147,6 +147,18 @@ func (r Run) Usage() (sum task.Usage) {
 	return sum
 }
 
+// Slots returns how many jobs of the run its root could have at work at once when it began, the last one if there were
+// several; 0 means that it is not known.
+func (h History) Slots(r Run) (int, error) {
+	switch {
+	case r.Batch != nil:
+		return h.led.Slots(r.Batch.Root)
+	case len(r.Jobs) > 0:
+		return h.led.Slots(r.Jobs[0].Root)
+	}
+	return 0, nil
+}
+
 // Live reports whether a root works on the run.
 func (r Run) Live() bool {
 	if r.Batch != nil {

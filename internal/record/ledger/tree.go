@@ -75,6 +75,8 @@ type Outcome struct {
 	Warnings   []string  `json:"warnings,omitempty"`
 	OutputFile string    `json:"output_file,omitempty"`
 	Cached     bool      `json:"cached,omitempty"`
+	// Away is when it had lent its slot, since it started, in milliseconds. It is known if [Ledger.Slots] is.
+	Away []task.Span `json:"away,omitempty"`
 }
 
 // Outcomes returns the outcomes of a run, or of the tasks of a batch, and of everything that was delegated from them,
