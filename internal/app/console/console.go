@@ -452,7 +452,8 @@ func (c *console) finish(o outcome) {
 // warn shows warnings. That children have ended, which the person has ended with the answer, is none.
 func (c *console) warn(all []string) {
 	for _, w := range all {
-		if !c.stopping || !strings.HasSuffix(w, ": "+errInterrupted.Problem) && !strings.HasSuffix(w, "sub-agents failed") {
+		ended := strings.HasSuffix(w, ": "+errInterrupted.Problem) || strings.HasSuffix(w, "sub-agents failed")
+		if !c.stopping || !ended {
 			c.say("qq: warning: " + w)
 		}
 	}
