@@ -55,7 +55,7 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 	}
 	if !n.NoLedger { // it is opened when something has to be recorded
 		r.ledger = ledger.NewRecorder(set.Home,
-			ledger.Root{ID: cfg.ID, Started: time.Now(), Dir: n.Dir, Command: name},
+			ledger.Root{ID: cfg.ID, Started: time.Now(), Dir: n.Dir, Command: name, Slots: set.MaxParallel},
 			ledger.Options{Keep: time.Duration(set.KeepRuns) * 24 * time.Hour})
 		cfg.Ledger = r.ledger
 	}

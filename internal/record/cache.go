@@ -35,7 +35,7 @@ func (r *Record) recall(ctx context.Context, index int, n named, t task.Task) (t
 		return task.Result{}, false
 	}
 	res.ID, res.BatchID, res.Cached = t.ID, r.batch.ID, true
-	res.Attempts, res.QueuedMS, res.DurationMS, res.Usage = 0, 0, 0, task.Usage{}
+	res.Attempts, res.QueuedMS, res.DurationMS, res.Usage, res.Away = 0, 0, 0, task.Usage{}, nil
 	missing(&res)
 	r.copy(n.cache, r.inBatch(t, index, n), res)
 	return res, true

@@ -259,6 +259,8 @@ type Result struct {
 	Cached bool `json:"cached,omitempty"`
 	// Warnings are problems that did not make the task fail.
 	Warnings []string `json:"warnings,omitempty"`
+	// Away is when the task had lent its slot to others.
+	Away []Span `json:"-"`
 	// Fallback is how many models could not be had before the one that answered; see Model.
 	Fallback int `json:"-"`
 	// Effects says that the task or one of its descendants may have had side effects, such as a
@@ -276,6 +278,12 @@ type Result struct {
 	// Reads are the calls by which the task read something. nil means that they are not known, or
 	// that the task did more than read.
 	Reads []Read `json:"-"`
+}
+
+// Span is a stretch of the time of a task, in milliseconds since it got its slot.
+type Span struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
 }
 
 // Read is one call of a tool that only reads, with a digest of its result. If a new call gives the

@@ -182,8 +182,6 @@ type Page struct {
 	b       *Browser
 	t       testing.TB
 	session string
-	// Slow is how long the last load took to the first paint.
-	Slow time.Duration
 }
 
 // Wrong returns what has gone wrong on pages so far: errors of scripts, and what a policy has forbidden.
@@ -400,6 +398,12 @@ func (p *Page) Shot(path string, whole bool) {
 		err = os.WriteFile(path, data, 0o600)
 	}
 	p.b.must(err)
+}
+
+// Before runs a script before those of each page that is opened from now on.
+func (p *Page) Before(script string) {
+	p.t.Helper()
+	p.Do("Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": script}, nil)
 }
 
 // FirstPaint is how long the page took until it showed something.

@@ -42,6 +42,7 @@ func past(t *testing.T) *world {
 
 // All pages of the past can be read and reached without a script, and fit a narrow screen.
 func TestWithoutScript(t *testing.T) {
+	t.Parallel()
 	w := past(t)
 	b := chromium.Start(t)
 	p := b.Page(chromium.View{Width: 400, Height: 800, NoScript: true})
@@ -71,6 +72,7 @@ func TestWithoutScript(t *testing.T) {
 
 // A planned batch has its plan as a graph, afterwards too; and two of its jobs can be compared.
 func TestPlanAndComparison(t *testing.T) {
+	t.Parallel()
 	w := past(t)
 	b := chromium.Start(t)
 	p := b.Page(chromium.View{Width: 1400, Height: 900})
@@ -124,11 +126,29 @@ func TestPlanAndComparison(t *testing.T) {
 	p.Until(`document.querySelectorAll("#jobs details[open] ul .job").length === 2`)
 	p.Reads("Look there.")
 	shots(p, "tree")
+
+	// Two batches are compared, and of them two tasks.
+	w.run("batch", w.tasks(map[string]any{"id": "first", "task": "Say something quick. [[quick]]", "agent": "explorer"},
+		map[string]any{"id": "second", "task": "Change the notes, again. [[found]]", "agent": "explorer"}))
+	p.Click(".brand")
+	p.Reads("Batch of 2 tasks")
+	p.Click("main > p .button")
+	p.Until(`document.querySelectorAll("input.choose").length === 3`)
+	p.Value(`[...document.querySelectorAll(".runs li")].filter(li => li.innerText.includes("Batch")).forEach(li => `+
+		`li.querySelector("input").click())`, nil)
+	p.Click("#compare button")
+	p.Reads("Two batches, side by side")
+	p.Reads("1 of 4 answers are the same.")
+	shots(p, "compare-batches")
+	p.Click(".pairs tbody tr:nth-child(1) a")
+	p.Reads("Two jobs, side by side")
+	p.Reads("Both answers are the same")
 	assert.Empty(t, b.Wrong())
 }
 
 // The file of a run is shown by a browser that knows nothing of qq.
 func TestExportedFile(t *testing.T) {
+	t.Parallel()
 	w := past(t)
 	b := chromium.Start(t)
 	p := b.Page(chromium.View{Width: 1400, Height: 900})
@@ -151,6 +171,7 @@ func TestExportedFile(t *testing.T) {
 // A page of another site cannot read or do anything, and neither can who has no cookie, another name for the server, or
 // an address that was used.
 func TestStrangers(t *testing.T) {
+	t.Parallel()
 	w := past(t)
 	b := chromium.Start(t)
 	p := b.Page(chromium.View{Width: 1400, Height: 900})

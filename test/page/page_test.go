@@ -27,6 +27,7 @@ const edits = `Change it. <tool_call>{"name":"edit_file","arguments":{"path":"no
 // A person starts a batch in a terminal and follows it in the browser: sees it begin, allows a call, cancels one job,
 // reads a transcript, loads the page again in the middle, and is told when the root is killed.
 func TestBatch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, long(), standin.Script{Start: "[[edit]]", Text: edits,
 		Fault: &standin.Fault{BeforeFirst: 2 * time.Second}},
 		standin.Script{Start: "[[edited]]", Text: "The notes are changed."},
@@ -72,9 +73,12 @@ func TestBatch(t *testing.T) {
 
 	// It pauses the run and goes on, and changes how many jobs may be at work.
 	p.Click(`form[data-when="on"] button`)
+	shown := `[...document.querySelectorAll("[data-when]:not([hidden])")].map(e => e.innerText.trim()).join()`
 	p.Until(`document.getElementById("status").textContent === "paused"`)
+	p.Until(shown + ` === "Paused: no further job starts.,Go on"`)
 	p.Click(`form[data-when="paused"] button`)
 	p.Until(`document.getElementById("status").textContent === "at work"`)
+	p.Until(shown + ` === "Pause"`)
 	p.Value(`document.querySelector("input[name=max]").value = 7`, nil)
 	p.Click(`#control form:last-child button, #control form:has(input[name=max]) button`)
 	p.Reads("of at most 7")
@@ -117,12 +121,24 @@ func TestBatch(t *testing.T) {
 	p.Open(before)
 	p.Until(`document.body.dataset.live === "yes"`)
 
-	// The root is killed, and the page says so.
+	// The root is killed while it is paused, and the page says so, as it does when it is loaded again.
+	p.Click(`form[data-when="on"] button`)
+	p.Until(shown + ` === "Paused: no further job starts.,Go on"`)
 	require.NoError(t, root.Process.Signal(syscall.SIGKILL))
 	p.Reads("was killed")
 	shots(p, "run-killed")
+	facts := `[...document.querySelectorAll("#facts > div")].filter(e => e.checkVisibility()).map(e => ` +
+		`e.innerText.replace(/\s+/g, " ")).join("; ")`
+	var live, loaded string
+	p.Value(facts, &live)
+	assert.NotContains(t, p.Text(), "Paused")
+	assert.NotContains(t, live, "At work")
+	assert.Contains(t, live, "Status interrupted")
 	p.Open(before)
 	p.Reads("interrupted")
+	p.Value(facts, &loaded)
+	assert.Equal(t, loaded, live, "the figures are those of the record")
+	assert.Contains(t, w.run("runs", "list"), "interrupted")
 	for name, title := range map[string]string{"timeline": "At work at once", "plan": "This run had no plan"} {
 		p.Open(before + "/" + name)
 		p.Reads(title)
@@ -133,6 +149,7 @@ func TestBatch(t *testing.T) {
 
 // A server at which nobody looks changes no run: a call that needs an approval is refused at once.
 func TestIdleServer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, standin.Script{Start: "[[edit]]", Text: edits,
 		Fault: &standin.Fault{BeforeFirst: 1300 * time.Millisecond}}) // again and again, until the run ends that
 	w.file("notes.txt", "one\ntwo\n")

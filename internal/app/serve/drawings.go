@@ -39,7 +39,7 @@ func (s *server) showTimeline(w http.ResponseWriter, r *http.Request) error {
 		return s.show(w, "drawing", data)
 	}
 	data.Note = s.view().ChainNote(bars)
-	data.Drawings, err = drawTimeline(s.pages.Draw, bars, from, run.Root.Max, s.now())
+	data.Drawings, err = drawTimeline(s.pages.Draw, bars, from, run.Cap(), s.now())
 	if err != nil {
 		return err
 	}

@@ -345,8 +345,10 @@ func (v *runView) last(st view.State, known bool) (any, bool, error) {
 	m := sentRun{State: [2]string{page.Off, "ended"}, Facts: map[string]string{}, Changed: []sentRow{},
 		Work:      []sentRow{},
 		Questions: []sentQuestion{}, Ended: "ended"}
+	v.store.Forget(v.id)
 	if known && st.End == view.Lost {
-		m.State, m.Gone, m.Ended = [2]string{page.Bad, "killed"}, view.KilledText(st), "killed"
+		gone := words.Status(task.Interrupted)
+		m.State, m.Gone, m.Ended = [2]string{gone.Class, gone.Word}, view.KilledText(st), "killed"
 		for id, j := range v.live { // what was at work has ended with it
 			it := &view.Item{Job: view.Record(j, st)}
 			it.Live, it.Status, it.Now = false, task.Interrupted, nil
@@ -362,8 +364,12 @@ func (v *runView) last(st view.State, known bool) (any, bool, error) {
 			m.Ended = ""
 			return m, true, nil
 		}
+		run, err := v.store.Whole(v.id)
+		if err != nil { // nothing was recorded
+			return m, false, nil
+		}
+		m.Facts = v.view().Head(run).Live() // what was not recorded is lost
 	}
-	v.store.Forget(v.id)
 	return m, false, nil
 }
 
@@ -430,7 +436,7 @@ func (s *server) followJob(w http.ResponseWriter, r *http.Request) error {
 			m := sentJob{State: [2]string{page.Off, "ended"}, Facts: map[string]string{},
 				Questions: []sentQuestion{}, Ended: "ended"}
 			if st.End == view.Lost {
-				m.State, m.Gone, m.Ended = [2]string{page.Bad, "killed"}, view.KilledText(st), "killed"
+				m.State[1], m.Gone, m.Ended = string(task.Interrupted), view.KilledText(st), "killed"
 			}
 			s.store.Forget(id)
 			return m, false, nil

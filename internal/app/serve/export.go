@@ -28,7 +28,7 @@ func (s *server) export(w http.ResponseWriter, r *http.Request) error {
 		Notices: s.view().Notices(run)}
 	e.Head.Trail, e.Head.Links, e.Head.Acts = nil, nil, nil
 	if bars := s.view().Bars(run, 0); len(bars) > 0 {
-		if e.Drawings, err = drawTimeline(s.pages.DrawExport, bars, 0, run.Root.Max, s.now()); err != nil {
+		if e.Drawings, err = drawTimeline(s.pages.DrawExport, bars, 0, run.Cap(), s.now()); err != nil {
 			return err
 		}
 	}

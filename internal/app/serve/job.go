@@ -18,13 +18,10 @@ import (
 )
 
 const (
-	maxReplies  = 32        // of a root with a part of a transcript, for one page
-	talkPerPage = 100       // entries of a transcript
-	maxEntry    = 20_000    // bytes of a text of it
-	maxAnswer   = 200_000   // bytes of an answer on the page of its job
-	foldFrom    = 700       // bytes of the result of a tool that is folded
-	maxDiffs    = 100       // changes of one job
-	maxDiffSize = 100 << 10 // bytes of one
+	maxReplies  = 32      // of a root with a part of a transcript, for one page
+	talkPerPage = 100     // entries of a transcript
+	maxEntry    = 20_000  // bytes of a text of it
+	maxAnswer   = 200_000 // bytes of an answer on the page of its job
 )
 
 func (s *server) showJob(w http.ResponseWriter, r *http.Request) error {
@@ -52,9 +49,8 @@ func (s *server) showJob(w http.ResponseWriter, r *http.Request) error {
 		Below:    s.view().Rows(run, it.Below[:min(len(it.Below), view.RowsPerPage)], false),
 	}
 	if left := len(it.Below) - len(data.Below); left > 0 {
-		part, page1, count := s.view().More(run.ID, it.ID, len(data.Below), left)
-		data.Below = append(data.Below, page.Row{ID: "more", Task: page.Clean(count), URL: page1})
-		_ = part
+		_, rest, count := s.view().More(run.ID, it.ID, len(data.Below), left)
+		data.Below = append(data.Below, page.Row{ID: "more", Task: page.Clean(count), URL: rest})
 	}
 	if it.Now != nil {
 		return s.showLive(w, run, it, data)

@@ -20,6 +20,9 @@ import (
 // perPage is how many runs a list has.
 const perPage = 50
 
+// warmed is how many runs of a list are read before somebody opens them.
+const warmed = 3
+
 func (s *server) showRuns(w http.ResponseWriter, r *http.Request) error {
 	s.hub.Refresh()
 	q := r.URL.Query()
@@ -28,8 +31,23 @@ func (s *server) showRuns(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if data.Newer == "" {
-		data.Events = s.root + "events"
+	if q.Get("choose") == "" {
+		if data.Newer == "" {
+			data.Events = s.root + "events"
+		}
+		if q.Set("choose", "1"); len(data.Live)+len(data.Past) > 1 {
+			data.Choosing = s.root + "?" + q.Encode()
+		}
+		return s.show(w, "runs", data)
+	}
+	data.Choose, data.Questions = true, nil // and nothing is live: what is chosen stays so
+	for _, list := range [][]page.RunRow{data.Live, data.Past} {
+		for i := range list {
+			list[i].Choose = true
+		}
+	}
+	if data.Older != "" {
+		data.Older += "&choose=1"
 	}
 	return s.show(w, "runs", data)
 }
@@ -56,6 +74,9 @@ func (s *server) runs(f ledger.Filter) (page.Runs, error) {
 	for _, e := range list {
 		known[e.ID()] = true
 		row := s.runRow(e)
+		if len(known) <= warmed && e.Batch != nil {
+			s.store.Warm(e.Batch)
+		}
 		if e.Live() {
 			data.Live = append(data.Live, row)
 		} else {

@@ -1,9 +1,8 @@
 // Package serve is the command qq serve: all runs of this user as pages in a browser, live and past.
 //
 // Flow: [Command] opens the ledger and a port of 127.0.0.1, and prints an address that works once. Package guard
-// lets in
-// the browser that opens it, and nobody else. What has happened comes from package history, and what happens from the
-// control sockets of the roots (package watch); a whole is both together. The pages are in package page.
+// lets in the browser that opens it, and nobody else. What has happened comes from package history, and what
+// happens from the control sockets of the roots; package view joins both. The pages are in package page.
 //
 // A run knows nothing of this server: it has a client more on its socket. When the server ends, runs go on.
 package serve

@@ -40,7 +40,8 @@ const evil = `<script>alert(1)</script> " onload="x" ` + "\u202e\u0085\x1b[31m" 
 func newSite(t testing.TB) *site {
 	t.Helper()
 	home := t.TempDir()
-	by := ledger.NewRecorder(home, ledger.Root{ID: "root-1", Dir: "/project", Command: "batch"}, ledger.Options{})
+	by := ledger.NewRecorder(home, ledger.Root{ID: "root-1", Dir: "/project", Command: "batch", Slots: 4},
+		ledger.Options{})
 	led, err := ledger.Open(home, ledger.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, led.Close()) })
@@ -163,7 +164,7 @@ func TestPages(t *testing.T) {
 	has("job/job-a", "forty-two", "Changes", "a.go", "-x := 1", "+x := 2", "Result of edit_file", "edited a.go",
 		"Jobs that it started", "1019", "1005 in, 14 out; its own: 1000 in, 7 out")
 	has("job/job-a-1", "Attempts", "timeout", "too slow", "None was kept")
-	has("run/batch-1/timeline", "<svg", "at most", "a new attempt", "scout: Look at it")
+	has("run/batch-1/timeline", "<svg", "at most", "the cap: 4", "a new attempt", "scout: Look at it")
 	has("run/batch-1/plan", "<svg", "had no plan")
 	has("search?q=forty", "forty</mark>", "2 jobs")
 	has("search?q=zzz", "Nothing.")
@@ -180,13 +181,54 @@ func TestPages(t *testing.T) {
 	assert.GreaterOrEqual(t, code, 400)
 }
 
+// Two batches are compared as qq runs diff does it: their tasks in the order of the input, each with both results.
+func TestTwoBatches(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	require.NoError(t, s.Begin(ledger.Batch{ID: "batch-2", Root: "root-1", Dir: "/project", Count: 3,
+		Started: time.Now()}))
+	for i, name := range []string{"c", "b", "a"} { // they start in another order
+		s.claim(ledger.Execution{ID: "new-" + name, Batch: "batch-2", Key: name, Index: 2 - i, Agent: "coder",
+			Model: "n", Task: "Task " + name + " of them"})
+	}
+	s.finish("new-a", task.Completed, "the answer is\nforty-two\n", "", 900)
+	s.finish("new-b", task.Completed, "it works", "", 11)
+	s.finish("new-c", task.Completed, "another answer", "", 20)
+	require.Eventually(t, func() bool { return strings.Contains(s.page(""), "batch-2") }, 5*time.Second,
+		time.Millisecond)
+	text := s.page("compare?run=batch-1&run=batch-2")
+	assert.Contains(t, text, "1 of 4 answers are the same")
+	var rows []string
+	tags := regexp.MustCompile(`<[^>]*>`)
+	for _, row := range regexp.MustCompile(`(?s)<tr><td class="num">.*?</tr>`).FindAllString(text, -1) {
+		row = tags.ReplaceAllString(strings.ReplaceAll(row, "</", " </"), "")
+		row = strings.Join(strings.Fields(row), " ")
+		rows = append(rows, row[:min(len(row), 62)])
+	}
+	assert.Equal(t, []string{
+		"1 Task a of them completed completed 1.5s 1.5s 1019 907 same",
+		"↳ Look at it: &lt;script&gt;alert(1)&lt;/script&gt; &#34; on",
+		"2 Task b of them failed completed 1.5s 1.5s 17 18 different",
+		"3 Task c of them completed completed 1.5s 1.5s 27 27 different",
+	}, rows)
+	assert.Contains(t, text, "compare?job=job-b&amp;job=new-b")
+	assert.Contains(t, s.page("?choose=1"), `name="run" value="batch-2"`)
+	for path, want := range map[string]int{"compare?run=batch-1&run=prompt-1": http.StatusBadRequest,
+		"compare?run=batch-1": http.StatusBadRequest, "compare?run=batch-1&run=nothing": http.StatusNotFound} {
+		code, text := s.ask(path)
+		assert.Equal(t, want, code, path)
+		assert.NotContains(t, text, "Not found</title>", path)
+	}
+}
+
 // The file of a run needs nothing else, and runs nothing.
 func TestExport(t *testing.T) {
 	s := newSite(t)
 	s.fill()
 	text := s.page("run/batch-1/export")
 	shown := html.UnescapeString(text)
-	for _, part := range []string{"forty-two", "+x := 2", "found it", "<svg", "--ground", "Content-Security-Policy"} {
+	for _, part := range []string{"forty-two", "+x := 2", "found it", "<svg", "the cap: 4", "--ground",
+		"Content-Security-Policy"} {
 		assert.True(t, strings.Contains(shown, part), part)
 	}
 	assert.NotContains(t, text, "<script")

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -52,7 +53,10 @@ func (s *server) handler() http.Handler {
 	return m
 }
 
-var errNoPage = errors.New("there is no such page")
+var (
+	errNoPage = errors.New("there is no such page")
+	errChoice = errors.New("this cannot be compared")
+)
 
 // answer makes a handler of f. An error that comes before anything is written is shown as a page.
 func (s *server) answer(f func(http.ResponseWriter, *http.Request) error) http.Handler {
@@ -62,22 +66,34 @@ func (s *server) answer(f func(http.ResponseWriter, *http.Request) error) http.H
 		if err == nil || written.begun {
 			return
 		}
-		code := http.StatusInternalServerError
-		if errors.Is(err, ledger.ErrNone) || errors.Is(err, ledger.ErrAmbiguous) || errors.Is(err, errNoPage) {
-			code = http.StatusNotFound
-		}
+		code, title := http.StatusInternalServerError, "Failed"
 		problem, hint := task.Explain(err)
-		if problem == "" {
-			problem = err.Error()
-		}
-		problem = strings.ToUpper(problem[:1]) + problem[1:] + "."
-		if hint != "" {
-			hint = strings.ToUpper(hint[:1]) + hint[1:] + "."
+		switch {
+		case errors.Is(err, ledger.ErrNone):
+			code, title = http.StatusNotFound, "Not found"
+			problem, hint = "there is no run and no job with this id", "The list of all runs shows what there is"
+		case errors.Is(err, ledger.ErrAmbiguous), errors.Is(err, errNoPage):
+			code, title = http.StatusNotFound, "Not found"
+		case errors.Is(err, errChoice):
+			code, title = http.StatusBadRequest, "Cannot be compared"
+		case errors.Is(err, errBusy):
+			code, title = http.StatusServiceUnavailable, "Busy"
 		}
 		_ = s.pages.Show(w, code, "failed", page.Failure{ // the client is gone, or sees it
-			Frame: page.Frame{Title: page.Clean("Not found")}, Problem: page.Line(problem, 300),
-			Hint: page.Line(hint, 300)})
+			Frame: page.Frame{Title: page.Clean(title)}, Problem: sentence(cmp.Or(problem, err.Error())),
+			Hint: sentence(hint)})
 	})
+}
+
+// sentence is a line of an error as a page says it. A command keeps its name.
+func sentence(line string) page.Text {
+	if line == "" {
+		return ""
+	}
+	if !strings.HasPrefix(line, "qq ") {
+		line = strings.ToUpper(line[:1]) + line[1:]
+	}
+	return page.Line(line+".", 300)
 }
 
 // writer knows whether anything was written.

@@ -19,6 +19,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/command/block"
+	"qq/internal/app/joblines"
 	"qq/internal/app/narrator"
 	"qq/internal/app/output"
 	"qq/internal/app/pane"
@@ -50,8 +51,9 @@ func Runs(runs *cli.Command, i *command.Invocation) *cli.Command {
 	t := top{i}
 	runs.Subcommands = append(runs.Subcommands, &cli.Command{
 		Name: "watch", Usage: "show one run live, until it ends; without a terminal, print what happens",
-		Description: "Its exit code is that of a run that ended by itself.",
-		ArgsUsage:   "ID", Flags: []cli.Flag{command.FlagNoColor}, Action: t.watch,
+		Description: "Its exit code is that of the run: 4 if tasks of a batch did not complete, 1 if it was killed. " +
+			"Without a terminal it says first what is at work, and last how the run ended.",
+		ArgsUsage: "ID", Flags: []cli.Flag{command.FlagNoColor}, Action: t.watch,
 	})
 	return runs
 }
@@ -130,7 +132,7 @@ func find(roots []control.Standing, id string) (root control.Standing, job strin
 		"watch %s: several ids begin or end so", id)
 }
 
-// print prints a line for each event of a run until it ends.
+// print prints a line for each job at work, then one for each event of the run, and last how it has ended.
 func (t top) print(ctx context.Context, path string) error {
 	c, err := control.Dial(path)
 	if err != nil {
@@ -144,6 +146,7 @@ func (t top) print(ctx context.Context, path string) error {
 	}
 	end := newEnding(snap)
 	n := narrator.New(t.Out, false)
+	t.begin(n, snap)
 	for {
 		e, err := c.Next()
 		switch {
@@ -162,6 +165,22 @@ func (t top) print(ctx context.Context, path string) error {
 		if n.Event(e); t.Out.Err() != nil {
 			return output.WriteError(t.Out.Err())
 		}
+	}
+}
+
+// begin prints what is at work.
+func (t top) begin(n *narrator.Narrator, snap control.Snapshot) {
+	queued := 0
+	for _, j := range snap.Jobs {
+		if j.State == task.Queued {
+			queued++
+			continue
+		}
+		n.Say(j.Depth, j.Agent, j.ExecutionID, fmt.Sprintf("at work for %s, %s: %s",
+			output.Clock(time.Since(j.Started)), cmp.Or(joblines.Does(&j), "works"), j.Task))
+	}
+	if queued > 0 {
+		fmt.Fprintf(t.Out, "%d queued\n", queued)
 	}
 }
 

@@ -78,7 +78,7 @@ func (h History) Run(id string) (Run, error) {
 		return Run{}, err
 	}
 	if r.Batch == nil && len(r.Jobs) == 0 { // it was cleared meanwhile
-		return Run{}, fmt.Errorf("show %s: %w", id, ledger.ErrNone)
+		return Run{}, fmt.Errorf("%s: %w", id, ledger.ErrNone)
 	}
 	return r, nil
 }
@@ -145,6 +145,18 @@ func (r Run) Usage() (sum task.Usage) {
 		sum = sum.Add(j.TotalUsage)
 	}
 	return sum
+}
+
+// Slots returns how many jobs of the run its root could have at work at once when it began, the last one if there were
+// several; 0 means that it is not known.
+func (h History) Slots(r Run) (int, error) {
+	switch {
+	case r.Batch != nil:
+		return h.led.Slots(r.Batch.Root)
+	case len(r.Jobs) > 0:
+		return h.led.Slots(r.Jobs[0].Root)
+	}
+	return 0, nil
 }
 
 // Live reports whether a root works on the run.

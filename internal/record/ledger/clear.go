@@ -39,6 +39,12 @@ func (l *Ledger) Owner(id string) (whole string, r Root, err error) {
 	return whole, r, l.fault(act, err)
 }
 
+// Slots returns how many jobs a root could have at work at once when it began; 0 means that it is not known.
+func (l *Ledger) Slots(root string) (n int, err error) {
+	err = l.db.QueryRow("SELECT coalesce(max(slots), 0) FROM roots WHERE id = ?", root).Scan(&n)
+	return n, l.fault("read the root "+root, err)
+}
+
 // Terminate sends SIGTERM to a root that [Ledger.Owner] returned, and does not wait for its end. The
 // whole tree of the root ends with it. The error is [alive.ErrEnded] if no process of this machine is
 // that root.

@@ -195,9 +195,9 @@ WITH RECURSIVE up (n, parent) AS (
 }
 
 func (in *indexer) root(r Root, process string) error {
-	return in.exec(`INSERT INTO roots (id, pid, process, started, dir, command, after)
-SELECT ?, ?, ?, ?, ?, ?, coalesce((SELECT max(n) FROM executions), 0) WHERE true ON CONFLICT DO NOTHING`,
-		r.ID, r.PID, process, selection.Stamp(r.Started), r.Dir, r.Command)
+	return in.exec(`INSERT INTO roots (id, pid, process, started, dir, command, slots, after)
+SELECT ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT max(n) FROM executions), 0) WHERE true ON CONFLICT DO NOTHING`,
+		r.ID, r.PID, process, selection.Stamp(r.Started), r.Dir, r.Command, r.Slots)
 }
 
 func (in *indexer) claim(c *claimed, at time.Time) error {

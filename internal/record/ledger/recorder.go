@@ -21,7 +21,8 @@ type Root struct {
 	PID     int       `json:"pid"` // 0 means this process
 	Started time.Time `json:"started"`
 	Dir     string    `json:"dir"`
-	Command string    `json:"command"` // "run" or "batch", never the prompt
+	Command string    `json:"command"`         // "run" or "batch", never the prompt
+	Slots   int       `json:"slots,omitempty"` // how many jobs may be at work at once; 0 means not known
 	process string    // its [alive.Identity], from the index
 }
 

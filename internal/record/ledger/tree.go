@@ -10,7 +10,7 @@ import (
 
 // Whole returns the full id of a run or a batch. id may be the beginning or the end of an id if only one matches.
 func (l *Ledger) Whole(id string) (string, error) {
-	return l.resolve("show "+id, id, "executions", "batches")
+	return l.resolve(id, id, "executions", "batches")
 }
 
 // Tree returns a run, or the tasks of a batch, with everything that was delegated from
@@ -75,6 +75,8 @@ type Outcome struct {
 	Warnings   []string  `json:"warnings,omitempty"`
 	OutputFile string    `json:"output_file,omitempty"`
 	Cached     bool      `json:"cached,omitempty"`
+	// Away is when it had lent its slot, since it started, in milliseconds. It is known if [Ledger.Slots] is.
+	Away []task.Span `json:"away,omitempty"`
 }
 
 // Outcomes returns the outcomes of a run, or of the tasks of a batch, and of everything that was delegated from them,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"qq/pkg/task"
 )
 
 // Loan is a slot that its holder lends to other jobs while it waits. A holder may wait for several
@@ -16,6 +18,8 @@ type Loan struct {
 	held  bool
 	waits int
 	ended bool
+	since time.Time // when it was lent; zero while it is not
+	away  [][2]time.Time
 	// regaining is nil unless a goroutine waits for a slot. It is closed when that goroutine has a
 	// slot or has given up.
 	regaining chan struct{}
@@ -32,6 +36,9 @@ func (l *Loan) Lend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waits++
+	if l.held {
+		l.since = time.Now()
+	}
 	l.drop()
 }
 
@@ -78,9 +85,35 @@ func (l *Loan) regain(ctx context.Context, depth int) error {
 	case l.ended || l.held || l.waits > 0: // that has changed meanwhile
 		l.slots.Release()
 	default:
-		l.held = true
+		l.back()
 	}
 	return err
+}
+
+// maxAway is how many times are kept in which a slot was lent: the first ones.
+const maxAway = 500
+
+// back notes that the holder has its slot again.
+func (l *Loan) back() {
+	l.held = true
+	if len(l.away) < maxAway {
+		l.away = append(l.away, [2]time.Time{l.since, time.Now()})
+	}
+	l.since = time.Time{}
+}
+
+// Away returns when the slot was lent so far, in milliseconds after start.
+func (l *Loan) Away(start time.Time) (spans []task.Span) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.away
+	if !l.since.IsZero() {
+		all = append(all[:len(all):len(all)], [2]time.Time{l.since, time.Now()})
+	}
+	for _, one := range all {
+		spans = append(spans, task.Span{From: one[0].Sub(start).Milliseconds(), To: one[1].Sub(start).Milliseconds()})
+	}
+	return spans
 }
 
 // Retake ends one wait and, if no other wait is left, has a slot again at once, even if all are taken: then one more is
@@ -90,7 +123,7 @@ func (l *Loan) Retake() {
 	defer l.mu.Unlock()
 	if l.waits--; l.waits == 0 && !l.held && !l.ended {
 		l.slots.overdraw()
-		l.held = true
+		l.back()
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
 )
 
 // twoResumes is a holder that wants its only slot back twice at once, while
@@ -143,5 +145,33 @@ func TestOverdrawnSlotGoesToNobody(t *testing.T) {
 		}
 		slots.Release()
 		require.NoError(t, slots.Await(t.Context(), turn))
+	})
+}
+
+// What is lent, and when, is told in milliseconds from the start on. Waits that overlap are one.
+func TestAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := NewSlots(1)
+		require.True(t, slots.Try())
+		l, start := HeldSlot(slots), time.Now()
+		assert.Empty(t, l.Away(start))
+		time.Sleep(10 * time.Millisecond)
+		l.Lend()
+		time.Sleep(10 * time.Millisecond)
+		l.Lend()
+		assert.NoError(t, l.Resume(t.Context(), 1))
+		time.Sleep(10 * time.Millisecond)
+		assert.NoError(t, l.Resume(t.Context(), 1))
+		time.Sleep(10 * time.Millisecond)
+		l.Lend()
+		time.Sleep(10 * time.Millisecond)
+		assert.Equal(t, []task.Span{{From: 10, To: 30}, {From: 40, To: 50}}, l.Away(start), "until now")
+		l.Retake()
+		assert.Equal(t, []task.Span{{From: 10, To: 30}, {From: 40, To: 50}}, l.Away(start))
+		for range maxAway + 5 {
+			l.Lend()
+			l.Retake()
+		}
+		assert.Len(t, l.Away(start), maxAway)
 	})
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"html/template"
+	"strings"
 	"time"
 )
 
@@ -65,10 +66,30 @@ type Head struct {
 	Acts  []Act
 }
 
+// keys are those of the facts that change while a run is at work.
+var keys = []string{"done", "work", "time", "tokens", "cost"}
+
+// Live are the values that change while a run is at work, by their keys; empty is one that there is not.
+func (h Head) Live() map[string]string {
+	all := map[string]string{}
+	for _, key := range keys {
+		all[key] = ""
+	}
+	for _, f := range h.Facts {
+		if f.Key != "" {
+			all[f.Key] = strings.TrimSpace(f.Value.String() + " " + f.Note.String())
+		}
+	}
+	return all
+}
+
 // Notice is a line that a reader must not miss.
 type Notice struct {
 	Class string
 	Text  Text
+	When  string // on or paused, as of [Act]
+	// Hidden says that it is not so now.
+	Hidden bool
 }
 
 // Share is a part of a bar of 1,000.
@@ -86,6 +107,7 @@ type RunRow struct {
 	Meta        []Text
 	Shares      []Share
 	Pieces      []Piece // where it was found
+	Choose      bool
 }
 
 // Piece is a piece of text that may be marked, or a line of a diff.
@@ -101,6 +123,8 @@ type Runs struct {
 	Live, Past   []RunRow
 	Questions    []Question
 	Newer, Older string
+	Choose       bool   // two runs, to compare them
+	Choosing     string // the page on which one can
 }
 
 // Row is a job in a tree.
@@ -259,14 +283,49 @@ type Pair struct {
 	A, B Text
 }
 
-// Compared is the page of two jobs side by side.
+// Compare is one of two runs that are compared.
+type Compare struct {
+	Link
+	State State
+}
+
+// Side is what a job of a pair came to; without a state there is none.
+type Side struct {
+	State        State
+	Time, Tokens string
+}
+
+// PairRow is a row of two jobs for the same task.
+type PairRow struct {
+	Number string // of a task of a batch
+	Depth  int
+	Task   Text
+	URL    string // of the comparison of both
+	Sides  [2]Side
+	Answer string // whether it is the same
+}
+
+// Compared is the page of two runs or two jobs side by side.
 type Compared struct {
 	Frame
-	A, B           Link
-	StateA, StateB State
-	Facts          []Pair
-	Same           bool
-	Files          []File
+	Heading      string
+	A, B         Compare
+	Facts        []Pair
+	Answers      bool // the answers of two jobs are shown
+	Same         bool
+	Files        []File
+	Note         string
+	Pairs        []PairRow
+	Count        int // of all pairs
+	Newer, Older string
+	Span         string
+}
+
+// Add adds a value of both, if one has it.
+func (c *Compared) Add(name, a, b string) {
+	if a != "" || b != "" {
+		c.Facts = append(c.Facts, Pair{Name: name, A: Line(a, 300), B: Line(b, 300)})
+	}
 }
 
 // ExportJob is a job in an exported file, with all that is known about it.
@@ -296,8 +355,8 @@ type Failure struct {
 
 // Timeline are the keys of the drawings of a timeline.
 func Timeline() []Key {
-	return []Key{{"k-queue", "in the queue"}, {"k-run", "at work"}, {"k-model", "waiting for the model"},
-		{"k-retry", "a new attempt"}, {"k-chain", "the longest chain"}}
+	return []Key{{"k-queue", "in the queue, or without a slot"}, {"k-run", "at work"},
+		{"k-model", "waiting for the model"}, {"k-retry", "a new attempt"}, {"k-chain", "the longest chain"}}
 }
 
 // SVG is a drawing that html/template has escaped.

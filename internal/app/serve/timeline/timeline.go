@@ -24,6 +24,8 @@ type Job struct {
 	Earlier    []Span    // attempts before the last
 	Models     []Span    // in which it waited for its model
 	Slotless   bool      // it takes no slot: the root's own agent
+	Known      bool      // Work is known
+	Work       []Span    // when it had a slot
 }
 
 // Rect is a rectangle. Its height is that of all bars.
@@ -35,6 +37,7 @@ type Lane struct {
 	Text    float64 // baseline of its label
 	Queue   Rect
 	Bar     Rect
+	Away    []Rect    // without a slot
 	Waits   []Rect    // for the model
 	Retries []float64 // where an attempt began that was not the first
 	Chain   bool      // it is a part of the longest chain
@@ -200,6 +203,9 @@ func Lanes(jobs []Job, from, count int, now time.Time) Drawing {
 			l.Queue.Width = 0
 		}
 		l.Bar = s.rect(j.began(), j.end(now), y)
+		for i := 1; i < len(j.Work); i++ {
+			l.Away = append(l.Away, s.rect(j.Work[i-1].To, j.Work[i].From, y))
+		}
 		for _, m := range j.Models {
 			l.Waits = append(l.Waits, s.rect(m.From, m.To, y))
 		}
@@ -223,13 +229,24 @@ func (j Job) words(now time.Time) string {
 	if q := j.began().Sub(first(j)); q > 0 {
 		parts = append(parts, Clock(q)+" in the queue")
 	}
-	parts = append(parts, Clock(j.end(now).Sub(j.began()))+" at work")
+	took := j.end(now).Sub(j.began())
+	if j.Known {
+		whole := took
+		took = 0
+		for _, w := range j.Work {
+			took += w.To.Sub(w.From)
+		}
+		if away := whole - took; away >= 100*time.Millisecond {
+			parts = append(parts, Clock(away)+" waiting without a slot")
+		}
+	}
+	parts = append(parts, Clock(took)+" at work")
 	var waits time.Duration
 	for _, m := range j.Models {
 		waits += m.To.Sub(m.From)
 	}
 	if waits > 0 {
-		parts = append(parts, Clock(waits)+" of it for the model")
+		parts = append(parts, Clock(waits)+" for the model")
 	}
 	if n := len(j.Earlier); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d attempts", n+1))
@@ -279,7 +296,8 @@ func Chain(jobs []Job, now time.Time) (ids []string) {
 	return ids
 }
 
-// Working lays out how many jobs were at work at once. A job that waits for jobs that it has started is not at work.
+// Working lays out how many jobs were at work at once: how many had a slot. A job that waits for jobs that it has
+// started, for a person or for its next attempt is not at work. limit is the cap; 0 means that it is not known.
 func Working(jobs []Job, limit int, now time.Time) Load {
 	s := over(jobs, now)
 	changes := workChanges(jobs, now)
@@ -313,6 +331,12 @@ type change struct {
 	by int
 }
 
+// rounded is by how much a recorded time may be before the true one, so that a job that has got the slot of another one
+// is not at work together with it.
+const rounded = 3 * time.Millisecond
+
+// workChanges are all changes, in their order. Of a job of which nobody knows when it had its slot, it is the time from
+// its start to its end without that in which jobs that it has started were there.
 func workChanges(jobs []Job, now time.Time) []change {
 	below := map[string][]Span{}
 	for _, j := range jobs {
@@ -323,6 +347,14 @@ func workChanges(jobs []Job, now time.Time) []change {
 	var all []change
 	for _, j := range jobs {
 		if j.Slotless || j.Started.IsZero() {
+			continue
+		}
+		for _, w := range j.Work {
+			if from := w.From.Add(rounded); from.Before(w.To) {
+				all = append(all, change{from, 1}, change{w.To, -1})
+			}
+		}
+		if j.Known {
 			continue
 		}
 		from, end := j.began(), j.end(now)

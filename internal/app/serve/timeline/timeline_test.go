@@ -48,6 +48,25 @@ func TestWorking(t *testing.T) {
 	assert.Equal(t, 1, Working([]Job{root, up, down}, 1, now).Peak)
 }
 
+// A job that waits for a person, its children or its next attempt has no slot, as far as that is recorded. What is
+// recorded is in whole milliseconds: a job that has got the slot of another one may seem to have begun before.
+func TestPeakIsThatOfTheSlots(t *testing.T) {
+	now := begun.Add(time.Hour)
+	span := func(from, to float64) Span { s := job("", 0, from, to); return Span{s.Started, s.Ended} }
+	asks, next := job("asks", 0, 0, 10), job("next", 0, 2, 8)
+	assert.Equal(t, 2, Working([]Job{asks, next}, 1, now).Peak, "nobody knows that it waits")
+	asks.Known, asks.Work = true, []Span{span(0, 2), span(7.999, 10)}
+	next.Known, next.Work = true, []Span{span(1.999, 8)}
+	assert.Equal(t, 1, Working([]Job{asks, next}, 1, now).Peak)
+	cached := job("cached", 0, 3, 4)
+	cached.Known = true
+	assert.Equal(t, 1, Working([]Job{asks, next, cached}, 1, now).Peak, "it was not run")
+	l := Lanes([]Job{asks, next}, 0, 9, now).Lanes[0]
+	require.Len(t, l.Away, 1)
+	assert.InDelta(t, 200+.2*790, l.Away[0].X, .2)
+	assert.Equal(t, "asks, 6.0 s waiting without a slot, 4.0 s at work", l.Title)
+}
+
 func TestLanes(t *testing.T) {
 	now := begun.Add(20 * time.Second)
 	j := job("late", 0, 12, 0)
@@ -62,7 +81,7 @@ func TestLanes(t *testing.T) {
 	assert.InDelta(t, 395, l.Bar.Width, .1, "until now")
 	require.Len(t, l.Retries, 1)
 	assert.InDelta(t, 674, l.Retries[0], .1)
-	assert.Equal(t, "late, 10 s in the queue, 10 s at work, 3.0 s of it for the model, 2 attempts",
+	assert.Equal(t, "late, 10 s in the queue, 10 s at work, 3.0 s for the model, 2 attempts",
 		strings.ReplaceAll(l.Title, " 3 s", " 3.0 s"))
 	assert.Len(t, Lanes(some(), 0, 2, now).Lanes, 2)
 	assert.Empty(t, Lanes(some(), 99, 2, now).Lanes)

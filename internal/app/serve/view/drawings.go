@@ -9,6 +9,7 @@ import (
 	"qq/internal/app/serve/timeline"
 	"qq/internal/app/serve/words"
 	"qq/pkg/llm"
+	"qq/pkg/task"
 )
 
 // LanesPerPage is how many lanes a page of a timeline has, and maxNodes how many jobs a graph.
@@ -46,13 +47,36 @@ func (v View) bar(run Run, it *Item) timeline.Job {
 	for _, a := range it.Earlier {
 		b.Earlier = append(b.Earlier, timeline.Span{From: a.Started, To: a.Ended})
 	}
-	if n := len(it.Earlier); n > 0 && !it.Ended.IsZero() { // the last attempt began so long before the end
-		b.Started = cmpTime(it.Ended.Add(-time.Duration(it.DurationMS)*time.Millisecond), it.Started)
+	begun := it.Queued.Add(time.Duration(it.QueuedMS) * time.Millisecond) // when it got its slot
+	if b.Known = !it.Ended.IsZero() && run.slots > 0; b.Known {
+		b.Work = worked(begun, it.DurationMS, it.Away)
+	}
+	if n := len(it.Earlier); n > 0 { // the last attempt began when the pause after the one before was over
+		b.Started = it.Earlier[n-1].Ended
+		for _, a := range it.Away {
+			if to := begun.Add(time.Duration(a.To) * time.Millisecond); to.After(b.Started) {
+				b.Started = to
+				break
+			}
+		}
 	}
 	if b.Ended.IsZero() && !run.AtWork { // it ended with its root, nobody knows when
 		b.Ended = cmpTime(run.Root.When, it.Started)
 	}
 	return b
+}
+
+// worked is when a job had its slot: in all of its time but that in which it had lent it.
+func worked(begun time.Time, ms int64, away []task.Span) (spans []timeline.Span) {
+	at := func(ms int64) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
+	from := int64(0)
+	for _, a := range append(away[:len(away):len(away)], task.Span{From: ms, To: ms}) {
+		if to := min(a.From, ms); to > from {
+			spans = append(spans, timeline.Span{From: at(from), To: at(to)})
+		}
+		from = max(from, a.To)
+	}
+	return spans
 }
 
 // waits are when a job waited for its model: before each of its messages.

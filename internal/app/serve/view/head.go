@@ -61,7 +61,7 @@ func (v View) Head(w Run) page.Head {
 		h.Links = h.Links[1:]
 	}
 	if w.Killed() {
-		h.State = page.State{Class: page.Bad, Word: "killed"}
+		h.State = words.Status(task.Interrupted)
 	}
 	used := w.used()
 	if w.AtWork {
@@ -163,8 +163,9 @@ func (v View) Notices(w Run) (all []page.Notice) {
 			all = append(all, page.Notice{Class: page.Wait, Text: ClosedText(st)})
 		}
 	}
-	if w.AtWork && w.Root.Paused {
-		all = append(all, page.Notice{Class: page.Wait, Text: page.Clean("Paused: no further job starts.")})
+	if w.AtWork {
+		all = append(all, page.Notice{Class: page.Wait, Text: page.Clean("Paused: no further job starts."),
+			When: "paused", Hidden: !w.Root.Paused})
 	}
 	if !w.AtWork && w.Batch != nil && !w.Killed() && w.Batch.Status == task.Interrupted {
 		all = append(all, page.Notice{Class: page.Off, Text: page.Clean("The qq that worked on it has died. " +

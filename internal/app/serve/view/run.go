@@ -22,6 +22,15 @@ type Run struct {
 	AtWork bool
 	Items  []*Item // of the top
 	ByID   map[string]*Item
+	slots  int // how many jobs its root could have at work when it began; 0 means not known
+}
+
+// Cap is how many jobs may be at work at once, or could when the last root began; 0 means that it is not known.
+func (w Run) Cap() int {
+	if w.AtWork && w.Root.Max > 0 {
+		return w.Root.Max
+	}
+	return w.slots
 }
 
 func count(i *Item) int {

@@ -24,6 +24,8 @@ type Store struct {
 	mu        sync.Mutex
 	refreshed time.Time
 	runs      map[string]kept
+	reading   map[string]chan struct{} // closed when a run was read
+	warming   bool
 }
 
 // kept is a run that was read.
@@ -55,6 +57,7 @@ func (s *Store) Fresh() error {
 func (s *Store) Forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.refreshed = time.Time{}
 	delete(s.runs, id)
 }
 
@@ -64,6 +67,13 @@ func (s *Store) Recorded(id string) (history.Run, error) {
 	k, ok := s.runs[id]
 	s.mu.Unlock()
 	if ok && s.fresh(k) {
+		return k.Run, nil
+	}
+	defer s.alone(id)()
+	s.mu.Lock()
+	k, ok = s.runs[id]
+	s.mu.Unlock()
+	if ok && s.fresh(k) { // somebody else has read it meanwhile
 		return k.Run, nil
 	}
 	if err := s.Fresh(); err != nil {
@@ -89,6 +99,47 @@ func (s *Store) Recorded(id string) (history.Run, error) {
 	}
 	s.runs[id] = kept{r, time.Now()}
 	return r, nil
+}
+
+// alone waits until nobody else reads the run with that id, and keeps others from it until done is called.
+func (s *Store) alone(id string) (done func()) {
+	for {
+		s.mu.Lock()
+		other := s.reading[id]
+		if other == nil {
+			break
+		}
+		s.mu.Unlock()
+		<-other
+	}
+	defer s.mu.Unlock()
+	if s.reading == nil {
+		s.reading = map[string]chan struct{}{}
+	}
+	mine := make(chan struct{})
+	s.reading[id] = mine
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.reading, id)
+		close(mine)
+	}
+}
+
+// Warm reads a long batch in the background, if it is not at hand: whoever sees it in the list may open it next.
+func (s *Store) Warm(b *ledger.BatchRow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.runs[b.ID]; ok || s.warming || b.Count < longBatch || b.Live {
+		return
+	}
+	s.warming = true
+	go func() { // it ends with the query
+		_, _ = s.Recorded(b.ID) // whoever opens the page sees the error
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.warming = false
+	}()
 }
 
 // fresh reports whether nothing has happened in a run since it was read. To look at a batch as a whole takes a moment.
@@ -146,6 +197,9 @@ func (s *Store) Whole(id string) (Run, error) {
 	w := Run{Run: r, Root: root, AtWork: live && root.End == Running, ByID: map[string]*Item{}}
 	if !live {
 		w.Root = State{}
+	}
+	if w.slots, err = s.Slots(r); err != nil {
+		return Run{}, err
 	}
 	w.add(r.Jobs, nil)
 	if w.AtWork {

@@ -191,7 +191,10 @@ const handlers = {
     state($("status").querySelector(".state"), d.state);
     for (const [key, text] of Object.entries(d.facts)) {
       const el = $("fact-" + key);
-      if (el && !el.dataset.since) write(el, text);
+      if (!el) continue;
+      if (d.ended) delete el.dataset.since;
+      if (!el.dataset.since) write(el, text);
+      el.parentElement.hidden = !text && Boolean(d.ended);
     }
     if (d.top) $("jobs").innerHTML = d.top;
     for (const j of d.changed) {
@@ -199,8 +202,8 @@ const handlers = {
       if (row) job(row, j);
       else if (j.under !== undefined) place(j);
     }
-    for (const form of document.querySelectorAll("form[data-when]")) {
-      form.hidden = (form.dataset.when === "paused") !== Boolean(d.paused);
+    for (const el of document.querySelectorAll("[data-when]")) {
+      el.hidden = (el.dataset.when === "paused") !== Boolean(d.paused);
     }
     work(d.work);
     questions(d.questions);
@@ -260,9 +263,7 @@ function follow() {
   source = new EventSource(url);
   for (const [name, handle] of Object.entries(handlers)) {
     source.addEventListener(name, (e) => {
-      const begun = performance.now();
       handle(JSON.parse(e.data));
-      window.slowest = Math.max(window.slowest || 0, performance.now() - begun);
       document.body.dataset.live = "yes";
     });
   }
