@@ -144,8 +144,8 @@ func (s stuck) Message(_, text string) error {
 	return errors.New("it did not read " + text)
 }
 
-// TestStopped: a run that does not reply holds up no key, a text that it did not read is kept, and a transcript of it can
-// be left.
+// TestStopped: a run that does not reply holds up no key, a text that it did not read is kept, and a transcript of it
+// can be left.
 func TestStopped(t *testing.T) {
 	goes := make(chan struct{})
 	a := steering.Act{Run: stuck{goes: goes}, ID: "id", Name: "coder"}
