@@ -13,7 +13,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks page seeds ollama parallel install clean
+.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks page pictures seeds ollama parallel install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -26,11 +26,11 @@ run: build ## the main job on this project's own documents, without a model
 	./bin/qq --model extract -v "Summarize the documents in docs and README.md"
 
 test: ## all tests that need nothing but Go
-	CGO_ENABLED=0 $(GO) test -tags $(TAGS) ./...
+	CGO_ENABLED=0 test/parts.sh 3 internal/app $(GO) test -tags $(TAGS)
 	cd test/embed && CGO_ENABLED=0 $(GO) test ./...
 
 race: ## the same under the race detector, without long tests of one goroutine
-	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test -race -short -tags $(TAGS) ./...
+	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 test/parts.sh 3 internal/app $(GO) test -race -short -tags $(TAGS)
 
 lint: ## gofmt, vet, staticcheck, tidy modules
 	@test -z "$$(gofmt -l cmd pkg internal test)" || { gofmt -l cmd pkg internal test; echo "run gofmt -w on these"; exit 1; }
@@ -48,12 +48,10 @@ cover: ## test coverage, in cover.html
 	$(GO) tool cover -html=cover.out -o cover.html
 	$(GO) tool cover -func=cover.out | tail -1
 
-fuzz: ## every fuzz target for FUZZTIME
-	@set -e; grep -rEo '^func Fuzz[A-Za-z0-9]+' --include='*_test.go' cmd pkg internal | sort | \
-	while IFS=: read -r file func; do \
-	  pkg=./$$(dirname $$file); f=$${func#func }; echo "== $$pkg $$f"; \
-	  $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg </dev/null; \
-	done
+fuzz: ## every fuzz target for FUZZTIME, two at once
+	@grep -rEo '^func Fuzz[A-Za-z0-9]+' --include='*_test.go' cmd pkg internal | sort | sed -E 's|/[^/]*:func | |' | \
+	xargs -P 2 -n 2 sh -c 'echo "== $$0 $$1"; \
+	  $(GO) test -tags $(TAGS) -run "^$$" -fuzz "^$$1$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$$0 </dev/null'
 
 bench: build ## the figures, as ratios measured side by side
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./bench
@@ -74,6 +72,10 @@ page: build ## the pages of qq serve in Chromium (installed once per machine), d
 	QQ_CHROMIUM=$$(test/chromium/tools.sh) && export QQ_CHROMIUM QQ_CHROMIUM_REQUIRED=1 && \
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 -parallel 3 ./page
 
+pictures: build ## the pictures of the README, from real runs, in pictures/
+	mkdir -p pictures && QQ_CHROMIUM=$$(test/chromium/tools.sh) && export QQ_CHROMIUM QQ_CHROMIUM_REQUIRED=1 && cd test && \
+	QQ_PICTURES=$(CURDIR)/pictures QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 -run TestPictures ./faces
+
 SEEDS ?= 200
 seeds: ## the random proofs of plans, trees and copies with SEEDS seeds each, with real processes: some hours
 	PLAN_SEEDS=$(SEEDS) TREE_SEEDS=$(SEEDS) APART_SEEDS=$(SEEDS) KILL_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 0 -v \
@@ -84,7 +86,7 @@ ollama: build ## the main scenarios against a real Ollama server (built once per
 	QQ_OLLAMA=$$(test/server/tools.sh) && QQ_AST_GREP=$$(test/astgrep/tools.sh) && \
 	QQ_PARALLEL=$$(test/parallel/tools.sh) && export QQ_OLLAMA QQ_AST_GREP QQ_PARALLEL && cd test && \
 	QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_PARALLEL_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq \
-	$(GO) test -count=1 $$($(GO) list ./... | grep -v '/page$$')
+	WITHOUT=page ./parts.sh 3 scenario $(GO) test -count=1
 
 parallel: build ## the same jobs through GNU parallel and qq batch, compared case by case
 	export QQ_PARALLEL=$$(test/parallel/tools.sh) QQ_PARALLEL_REQUIRED=1 && \

@@ -127,7 +127,7 @@ type root struct {
 
 func newRoot(s Streams, env command.Environment) *root {
 	i := command.NewInvocation(s, env, Version())
-	ctx, handled := signals.New(env, i.Screen.Continued)
+	ctx, handled := signals.New(env, i.Screen.Continued, i.Screen.Resized)
 	i.Screen.Ends = handled.Ends()
 	return &root{Invocation: i, ctx: ctx, signals: handled}
 }

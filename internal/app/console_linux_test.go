@@ -38,6 +38,8 @@ func consoleWorld(t *testing.T) (*world, *standin.Server) {
 			switch {
 			case strings.Contains(said, "write it") && last.Role != "tool":
 				return called("write_file", map[string]any{"path": "a.txt", "content": "b\n"})
+			case strings.Contains(said, "run it") && last.Role != "tool":
+				return called("run_pty_cmd", map[string]any{"command": "touch begun; sleep 100"})
 			case last.Role == "tool":
 				return "The tool said: " + last.Content
 			}
@@ -126,6 +128,9 @@ func TestConsoleEphemeral(t *testing.T) {
 	e := s.leave()
 	assert.NotContains(t, e.out, "qq -c")
 	assert.NoFileExists(t, filepath.Join(w.home, "qq", "history"))
+	kept, _ := os.ReadDir(filepath.Join(w.home, "qq", "undo"))
+	assert.Empty(t, kept, "nothing could find it any more")
+	assert.Contains(t, w.with("QQ_HOME="+t.TempDir()).onTerminal("-c").wait().out, "hint: start one without --continue")
 }
 
 // TestConsoleNotWanted: only a terminal without a task gets a console.
@@ -170,6 +175,11 @@ func TestConsoleCtrlC(t *testing.T) {
 	s.say("write it")     // a question is open
 	s.until("[n]o: ")
 	stopped()
+	s.say("/approve auto") // a tool of the agent runs
+	s.say("run it")
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(w.dir, "begun")); return err == nil },
+		10*time.Second, 5*time.Millisecond, s.shown())
+	stopped()
 	s.say("!sleep 100") // a command runs
 	s.until("running sleep 100")
 	time.Sleep(300 * time.Millisecond)
@@ -178,7 +188,7 @@ func TestConsoleCtrlC(t *testing.T) {
 	s.say("")
 	s.say("hello")
 	s.until("**Heard**")
-	s.answered(4) // a command of a person is not counted
+	s.answered(5) // a command of a person is not counted
 	s.press("\x03")
 	s.until("\nCtrl-C again ends qq")
 	s.press("\x03")
@@ -231,9 +241,11 @@ func TestConsoleRestores(t *testing.T) {
 		after, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
 		require.NoError(t, err)
 		assert.Equal(t, before, after, name)
-		assert.Eventually(t, func() bool {
+		if !assert.Eventually(t, func() bool {
 			return strings.Count(s.shown(), "\x1b[?2004h") == strings.Count(s.shown(), "\x1b[?2004l")
-		}, 5*time.Second, 5*time.Millisecond, name)
+		}, 5*time.Second, 5*time.Millisecond, name) {
+			t.Logf("%q", s.shown())
+		}
 		slave.Close()
 		master.Close()
 	}
@@ -391,6 +403,11 @@ func TestConsoleApprovals(t *testing.T) {
 	s.until("did you mean /help?")
 	e := s.leave()
 	assert.Zero(t, e.code, e.out)
+	s = w.console("-c") // the last answer can be undone after a restart too
+	s.say("/undo")
+	s.until("undone: a.txt")
+	assert.NoFileExists(t, filepath.Join(w.dir, "a.txt"))
+	assert.Zero(t, s.leave().code)
 }
 
 // TestConsoleTmux: in tmux, by script: a resize while an answer is written leaves all of it on the screen, once, and

@@ -10,12 +10,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/admin"
 	"qq/internal/app/batch"
 	"qq/internal/app/bounds"
 	"qq/internal/app/command"
 	"qq/internal/app/console"
 	"qq/internal/app/options"
 	"qq/internal/config"
+	"qq/pkg/session"
 	"qq/pkg/task"
 )
 
@@ -39,9 +41,13 @@ func (r *root) converse(c *cli.Context, o options.Options) error {
 	if _, _, err := r.Trust(c); err != nil {
 		return err
 	}
+	begin, err := session.Of(r.Checkout.Settings.Home).Chosen(o.Session, r.Checkout.Dir)
+	if err != nil {
+		return admin.SessionError(err)
+	}
 	r.signals.KillWith(func() {}, func() { os.Exit(r.signals.Code()) })
 	r.signals.Listen() // before the mode of the terminal is changed
-	return console.Run(c, r.Invocation, &conversation{root: r, c: c, options: o}, r.signals, o.Session)
+	return console.Run(c, r.Invocation, &conversation{root: r, c: c, options: o}, r.signals, begin)
 }
 
 // Turn implements console.Process.
@@ -81,7 +87,10 @@ func (t *conversation) Turn(ctx context.Context, turn *console.Turn) (res task.R
 	one.Transcript, one.Screen = turn.Over(transcript), turn.Screen
 	turn.Screen.Begin(one.Agent.Name, one.Model.String())
 	if turn.Book != nil {
-		if err := turn.Book.Begin(ctx, needs.Dir); err != nil {
+		if transcript.ID != "" { // so that the next console finds it
+			err = turn.Book.Open(transcript.ID)
+		}
+		if err := cmp.Or(err, turn.Book.Begin(ctx, needs.Dir)); err != nil {
 			t.Say("/undo will not take back this answer: %v", err)
 		}
 	}

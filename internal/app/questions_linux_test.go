@@ -105,6 +105,26 @@ func TestQuestionsInReverse(t *testing.T) {
 		asked[2].QuestionID: "once terminal"}, by)
 }
 
+// TestQuestionAtOnce: a question that comes before the socket is open waits for a face that has announced itself.
+func TestQuestionAtOnce(t *testing.T) {
+	w, _ := newServedWorld(t, obedient)
+	require.NoError(t, os.MkdirAll(w.home+"/qq", 0o700))
+	over, err := control.Announce(w.home + "/qq")
+	require.NoError(t, err)
+	defer over()
+	cmd := w.command("-a", "executor", called("run_pty_cmd", map[string]any{"command": "echo one >> log"}))
+	var errors strings.Builder
+	cmd.Stderr = &errors
+	require.NoError(t, cmd.Start())
+	c := w.face()
+	_, err = c.Subscribe(control.Subscribe{Answers: true})
+	require.NoError(t, err)
+	require.NoError(t, c.Answer(w.open(w.face(), 1)[0].QuestionID, approval.Once))
+	_ = cmd.Wait() // how it ended is in ProcessState
+	assert.Zero(t, cmd.ProcessState.ExitCode(), errors.String())
+	assert.Equal(t, "one\n", w.content("log"))
+}
+
 // TestQuestionsWithoutTerminal: without a terminal, questions wait for a face that can answer, and for none that only
 // looks. When it goes, what is open is refused.
 func TestQuestionsWithoutTerminal(t *testing.T) {

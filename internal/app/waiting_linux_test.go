@@ -21,9 +21,12 @@ import (
 // wiped begins a status line, and removes it.
 const wiped = "\r\x1b[K"
 
+// kept is how a status line is kept in its row.
+var kept = strings.NewReplacer("\x1b[?7l", "", "\x1b[?7h\r", "")
+
 // drawn returns the status lines in text.
 func drawn(text string) (lines []string) {
-	for _, l := range strings.Split(text, wiped)[1:] {
+	for _, l := range strings.Split(kept.Replace(text), wiped)[1:] {
 		if l != "" && !strings.Contains(l, "\n") {
 			lines = append(lines, l)
 		}
@@ -34,7 +37,7 @@ func drawn(text string) (lines []string) {
 // settled returns what is left on the screen of text.
 func settled(text string) string {
 	var b strings.Builder
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(kept.Replace(text)) {
 		b.WriteString(line[strings.LastIndex(line, wiped)+1:])
 	}
 	return strings.ReplaceAll(b.String(), wiped[1:], "")

@@ -166,7 +166,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	})
 	w.questions = approval.NewQueue(approval.QueueConfig{
 		Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
-		Events: w.stream})
+		Faces: control.Faces(set.Home), Events: w.stream})
 	s := supervisor.Config{
 		Limits: bounds.Of(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w.Desk,

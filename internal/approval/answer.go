@@ -174,6 +174,7 @@ func (q *Queue) Attend() (leave func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.faces++
+	q.tell()
 	return sync.OnceFunc(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()

@@ -156,6 +156,43 @@ func TestAttend(t *testing.T) {
 	})
 }
 
+// near says that a face is near until then.
+type near time.Time
+
+func (n near) Near() bool { return time.Now().Before(time.Time(n)) }
+
+// A face that is about to find the run is waited for, at its start, and not longer than it is there.
+func TestAttendSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHearing(QueueConfig{})
+		begin := func(until time.Duration) {
+			h.Queue = NewQueue(QueueConfig{Events: h, Faces: near(time.Now().Add(until))})
+		}
+		begin(time.Hour)
+		assert.True(t, h.Needs(tool.Question{Intent: intent("edit", "")}))
+		h.ask(t.Context(), "edit", "answered")
+		time.Sleep(time.Second)
+		leave := h.Attend()
+		synctest.Wait()
+		require.NoError(t, h.Answer(h.opened()["answered"], Once, BySocket))
+		h.wg.Wait()
+		assert.Equal(t, heard{yes, time.Second}, h.got["answered"])
+		leave()
+		time.Sleep(findTime)
+		assert.False(t, h.Needs(tool.Question{Intent: intent("edit", "")}), "it had its time")
+
+		for name, times := range map[string][2]time.Duration{"gone": {time.Second, time.Second},
+			"silent": {time.Hour, findTime}, "none": {}} {
+			begin(times[0])
+			start := time.Now()
+			h.ask(t.Context(), "edit", name)
+			h.wg.Wait()
+			assert.Equal(t, times[1], time.Since(start).Round(100*time.Millisecond), name)
+			assert.Contains(t, h.got[name].Reason, "nobody can be asked here")
+		}
+	})
+}
+
 // In the background of its shell, and when the terminal is lost, qq leaves a question to the faces.
 func TestAttendInstead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -208,7 +245,10 @@ func TestTimeFromShown(t *testing.T) {
 type late struct{}
 
 func (late) Ask(ctx context.Context, _ tool.Question, desk Desk) error {
-	time.Sleep(2 * time.Minute)
+	select {
+	case <-ctx.Done():
+	case <-time.After(2 * time.Minute):
+	}
 	for _, q := range desk.Waiting() {
 		desk.Shown(q.ID)
 	}

@@ -83,11 +83,21 @@ type Lasting interface {
 // Emitter receives events.
 type Emitter interface{ Emit(event.Event) }
 
+// Faces knows of faces that have not found the root yet.
+type Faces interface {
+	// Near reports whether one is there that will answer questions.
+	Near() bool
+}
+
+// findTime is how long after its start a Queue waits for a face that is near. It finds the root sooner.
+const findTime = 3 * time.Second
+
 // QueueConfig configures a Queue.
 type QueueConfig struct {
 	Policy   Policy
 	Prompter Prompter // nil means that nobody can be asked
 	Lasting  Lasting  // nil means that there are no lasting rules and none can be made
+	Faces    Faces    // nil means that none is near
 	// Timeout bounds how long a question is shown; 0 means no limit.
 	Timeout time.Duration
 	// Events receives a validation_required event for every question that a person must answer,
@@ -99,7 +109,8 @@ type QueueConfig struct {
 // tools that are allowed for the session. A person answers them in any order: where the Prompter shows
 // them, or at a face, with [Queue.Answer]. The first answer counts. Several goroutines may use it.
 type Queue struct {
-	cfg QueueConfig
+	cfg   QueueConfig
+	began time.Time
 
 	mu      sync.Mutex
 	gone    bool            // there is no prompter, or it failed
@@ -141,15 +152,46 @@ func (o outcome) decision() tool.Decision {
 
 // NewQueue returns an empty Queue.
 func NewQueue(cfg QueueConfig) *Queue {
-	return &Queue{cfg: cfg, gone: cfg.Prompter == nil, allowed: map[string]bool{}, changed: make(chan struct{})}
+	return &Queue{cfg: cfg, began: time.Now(), gone: cfg.Prompter == nil, allowed: map[string]bool{},
+		changed: make(chan struct{})}
 }
 
 // Needs reports whether a person would be asked about the call of question.
 func (q *Queue) Needs(question tool.Question) bool {
 	verdict, _ := q.judge(&question)
+	if verdict != Asked {
+		return false
+	}
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	return verdict == Asked && q.known(question).answer == ""
+	out, alone := q.known(question), q.alone()
+	q.mu.Unlock()
+	return out.answer == "" || out.answer == Unanswered && alone && q.near()
+}
+
+// alone reports whether nobody can be asked. The caller holds q.mu.
+func (q *Queue) alone() bool { return q.gone && q.faces == 0 }
+
+// near reports whether a face is about to find the root.
+func (q *Queue) near() bool {
+	return q.cfg.Faces != nil && time.Since(q.began) < findTime && q.cfg.Faces.Near()
+}
+
+// await waits for a face that is about to find the root, if nobody else can be asked.
+func (q *Queue) await(ctx context.Context) {
+	for {
+		q.mu.Lock()
+		alone, changed := q.alone(), q.changed
+		q.mu.Unlock()
+		if !alone || !q.near() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(findTime / 30): // it may have gone
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // judge applies the Policy to the call of question, and sets its Folder and what a denying rule suspects.
@@ -182,6 +224,9 @@ func (q *Queue) Ask(ctx context.Context, question tool.Question) tool.Decision {
 	if out.decision().Allowed {
 		return out.decision()
 	}
+	if out.answer == Unanswered {
+		q.await(ctx)
+	}
 	if ctx.Err() != nil {
 		return withdrawn(ctx).decision()
 	}
@@ -212,7 +257,7 @@ func (q *Queue) known(question tool.Question) outcome {
 	switch {
 	case ok:
 		return outcome{answer: Folder, rule: r.String()}
-	case q.gone && q.faces == 0:
+	case q.alone():
 		return q.nobody(question)
 	case in.Cut:
 		return outcome{answer: Unanswered, reason: tooLong(in)}

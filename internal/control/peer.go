@@ -69,7 +69,7 @@ func (p *peer) push(line []byte) {
 		default:
 		}
 	}
-	p.subscribed, p.server.kept.left = false, time.Now()
+	p.server.unsubscribe(p)
 	p.leave()
 }
 
@@ -192,6 +192,9 @@ func (p *peer) send(line []byte, within time.Duration) bool {
 	_, err := p.conn.Write(line)
 	return err == nil
 }
+
+// watches reports whether p wants every event, also those that cost something to make.
+func (p *peer) watches() bool { return !p.light && !p.ends }
 
 // wants reports whether events of that type are sent to p. The caller holds the mutex of the server.
 func (p *peer) wants(t event.Type) bool {

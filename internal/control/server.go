@@ -314,10 +314,20 @@ func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte
 			p.push(k.line)
 		}
 	}
-	if p.subscribed = true; !r.Light && !r.Ends {
+	if p.subscribed = true; p.watches() {
 		s.cfg.Events.Watch()
 	}
 	return seq, p.events, nil
+}
+
+// unsubscribe takes no more events for p. The caller holds s.mu.
+func (s *Server) unsubscribe(p *peer) {
+	if !p.subscribed {
+		return
+	}
+	if p.subscribed, s.kept.left = false, time.Now(); p.watches() {
+		s.cfg.Events.Unwatch()
+	}
 }
 
 // snapshot returns what the tree looks like now. It holds whatever events up to seq have told,
@@ -357,9 +367,7 @@ func (s *Server) last() int64 {
 func (s *Server) forget(p *peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.subscribed {
-		p.subscribed, s.kept.left = false, time.Now()
-	}
+	s.unsubscribe(p)
 	delete(s.peers, p)
 }
 

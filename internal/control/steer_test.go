@@ -153,9 +153,23 @@ func TestLight(t *testing.T) {
 	e, err := light.Next()
 	require.NoError(t, err)
 	assert.Equal(t, event.SubAgentStart, e.Type)
-	_, err = dial(t, f).Subscribe(Subscribe{})
+	all := dial(t, f)
+	_, err = all.Subscribe(Subscribe{})
 	require.NoError(t, err)
 	assert.True(t, f.stream.Watched())
+	_, err = all.Subscribe(Subscribe{})
+	assertFault(t, err, CodeSubscribed, "a second one")
+	_, err = dial(t, f).Subscribe(Subscribe{From: 99})
+	assertFault(t, err, CodeGone, "from the future")
+	all.Close()
+	assert.Eventually(t, func() bool { return !f.stream.Watched() }, soon, time.Millisecond,
+		"nobody wants the text of models any more")
+
+	_, err = dial(t, f).Subscribe(Subscribe{}) // and never reads
+	require.NoError(t, err)
+	for f.stream.Watched() {
+		f.stream.Emit(event.Event{Type: event.Token, Text: strings.Repeat("x", 100_000)})
+	}
 }
 
 // TestEnds: who asks for the ends of jobs gets nothing else.

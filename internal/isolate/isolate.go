@@ -45,7 +45,6 @@ import (
 	"sync"
 	"time"
 
-	"qq/internal/box/filestate"
 	"qq/internal/isolate/files"
 	"qq/internal/isolate/overlayfs"
 	"qq/internal/isolate/worktree"
@@ -242,10 +241,8 @@ func (c *Copy) begin() error {
 	if err := os.Mkdir(c.folder, 0o700); err != nil {
 		return err
 	}
-	info, err := os.Stat(c.folder)
-	if err == nil {
-		c.began = filestate.StampOf(info).Changed
-	}
+	var err error
+	c.began, err = files.Mark(c.folder, 0o700)
 	return err
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -242,7 +241,6 @@ func TestOwner(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		y := newYard(t, repository)
 		require.NoError(t, os.Lchown(y.path("tree/src/a"), 65534, 65534))
-		<-time.After(2 * granularity)
 		c := y.make(mode)
 		y.run(c, "echo more >> src/a; mkdir -p sub/.GIT; echo 1 > sub/.GIT/hook")
 		p := y.patch(c)
@@ -560,7 +558,6 @@ func TestFullDisk(t *testing.T) {
 
 	small("live", "64k") // the tree itself is on the full disk
 	y.shell("live", "printf '1\\n' > a; mkdir d; echo 2 > d/b")
-	<-time.After(2 * granularity)
 	cfg = y.config()
 	cfg.Dir = y.path("live")
 	tree, err := Open(cfg)

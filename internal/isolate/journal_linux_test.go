@@ -257,7 +257,6 @@ func BenchmarkOverlay(b *testing.B) {
 	y := newYard(b, `mkdir d; for i in $(seq 2000); do echo $i > d/$i; done`)
 	run := func(name string, script func(i int) string, isolated bool) {
 		b.Run(name, func(b *testing.B) {
-			<-time.After(2 * granularity)
 			for i := 0; b.Loop(); i++ {
 				cmd := y.sh(script(i))
 				cmd.Dir = y.Dir

@@ -95,7 +95,6 @@ func newYard(t testing.TB, script string) *yard {
 		y.shell(".", "cp -a "+template()+"/. tree")
 	}
 	y.shell("tree", rest)
-	<-time.After(2 * granularity) // the files are certainly older than copies
 	var err error
 	y.Tree, err = Open(y.config())
 	require.NoError(t, err)

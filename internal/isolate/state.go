@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"qq/internal/box/filestate"
 	"qq/internal/isolate/files"
@@ -163,11 +162,8 @@ func (c *Copy) base(path string) (s files.State, sure bool, err error) {
 	if err != nil || info == nil || info.IsDir() || t.history.ours(path, info) {
 		return s, true, err
 	}
-	return s, filestate.StampOf(info).Changed.Before(c.began.Add(-granularity)), nil
+	return s, files.Before(filestate.StampOf(info).Changed, c.began), nil
 }
-
-// granularity is how much older a file may seem that changes at one time with another one.
-const granularity = 10 * time.Millisecond
 
 // baseNames returns the names in a folder when the copy was made.
 func (c *Copy) baseNames(dir string) ([]string, error) {

@@ -334,7 +334,6 @@ func (j job) test(t *testing.T) (conflicts, kills int) {
 	if j.Git {
 		y.shell("tree", "git init -q -b main .; git add -A; git commit -qm first")
 	}
-	<-time.After(2 * granularity)
 	probe, err := Open(y.config())
 	require.NoError(t, err)
 	if _, err := probe.Make(context.Background(), "probe", j.Mode); err != nil {

@@ -37,8 +37,17 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// long leaves out a test that takes long with -short, as under the race detector: this package has no goroutines.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes long, and has one goroutine")
+	}
+}
+
 // An input without an end and without a task ends with the context.
 func TestEndless(t *testing.T) {
+	long(t)
 	for name, of := range map[string]struct {
 		text string
 		in   Source

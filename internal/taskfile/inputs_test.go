@@ -477,6 +477,7 @@ func TestProseOfDocuments(t *testing.T) {
 }
 
 func TestLargeTask(t *testing.T) {
+	long(t)
 	large := strings.Repeat("x", 2_000_000)
 	for _, in := range []Source{stdin(large), with(stdin(large), "do {}"), stdin(`{"task":"` + large + `"}`),
 		stdin(`[{"task":"` + large + `"}]`), {Input: strings.NewReader("task\n" + large), Form: CSV}} {
@@ -488,6 +489,7 @@ func TestLargeTask(t *testing.T) {
 
 // TestAsParallel compares with GNU parallel itself: that of QQ_PARALLEL, or of PATH.
 func TestAsParallel(t *testing.T) {
+	long(t)
 	program, err := exec.LookPath(cmp.Or(os.Getenv("QQ_PARALLEL"), "parallel"))
 	if err != nil && os.Getenv("QQ_PARALLEL_REQUIRED") == "1" {
 		t.Fatal("no GNU parallel: set QQ_PARALLEL to what test/parallel/tools.sh prints")

@@ -111,6 +111,7 @@ func TestFields(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
+	long(t)
 	long := strings.Repeat("x", maxItem+10)
 	tests := []struct {
 		name string
@@ -301,6 +302,7 @@ func (r *repeater) Read(p []byte) (int, error) {
 
 // Memory stays the same however many tasks there are.
 func TestMemory(t *testing.T) {
+	long(t)
 	const n = 8_000 // about 4 MB
 	body := strings.Repeat("x", 500)
 	for name, in := range map[string]Source{

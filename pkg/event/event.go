@@ -179,8 +179,8 @@ type Stream struct {
 	// TraceID is the trace_id of every event.
 	TraceID string
 
-	wanted  atomic.Bool // there is a sink
-	watched atomic.Bool // there is one that wants every event
+	wanted  atomic.Bool  // there is a sink
+	watched atomic.Int64 // how many want every event
 	mu      sync.Mutex
 	seq     int64
 	sinks   []Sink
@@ -191,7 +191,7 @@ type Stream struct {
 func NewStream(traceID string, sinks ...Sink) *Stream {
 	s := &Stream{TraceID: traceID, sinks: sinks}
 	s.wanted.Store(len(sinks) > 0)
-	s.watched.Store(len(sinks) > 0)
+	s.watched.Store(int64(len(sinks)))
 	return s
 }
 
@@ -206,8 +206,11 @@ func (s *Stream) Join(sink Sink) int64 {
 	return s.seq
 }
 
-// Watch says that a sink that was added by Glance now wants every event.
-func (s *Stream) Watch() { s.watched.Store(true) }
+// Watch says that a sink that was added by Glance now wants every event, until it calls Unwatch as often.
+func (s *Stream) Watch() { s.watched.Add(1) }
+
+// Unwatch takes back one Watch.
+func (s *Stream) Unwatch() { s.watched.Add(-1) }
 
 // Glance adds a sink for which no event needs to be made that is expensive: it gets what there is.
 func (s *Stream) Glance(sink Sink) {
@@ -219,7 +222,7 @@ func (s *Stream) Glance(sink Sink) {
 
 // Watched reports whether there is a sink that wants every event. If not, those that are expensive need not be made:
 // the text of models, and what a short task does.
-func (s *Stream) Watched() bool { return s != nil && s.watched.Load() }
+func (s *Stream) Watched() bool { return s != nil && s.watched.Load() > 0 }
 
 // Emit sets the version, number, time and trace id of e and hands e to each sink. A nil Stream
 // drops it.

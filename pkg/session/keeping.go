@@ -32,6 +32,20 @@ type User interface {
 	Say(format string, args ...any)
 }
 
+// Chosen returns c with the whole id of the session that it continues, if it continues one. dir is where Latest looks.
+func (st *Store) Chosen(c Choice, dir string) (Choice, error) {
+	var err error
+	switch {
+	case c.Ephemeral:
+	case c.Latest:
+		c.Latest = false
+		c.ID, err = st.Latest(dir)
+	case c.ID != "":
+		c.ID, err = st.Find(c.ID)
+	}
+	return c, err
+}
+
 // Open begins or continues the transcript that c selects. h is the header of a new transcript, and
 // its Dir is where Latest looks. user is told of damage and errors. If a new transcript cannot be
 // created, that is only a warning; if an existing one cannot be continued, it is an error.
@@ -40,14 +54,11 @@ func (st *Store) Open(c Choice, h Header, user User) (*Keeping, error) {
 	if c.Ephemeral {
 		return t, nil
 	}
-	id := c.ID
-	if c.Latest {
-		var err error
-		if id, err = st.Latest(h.Dir); err != nil {
-			return nil, err
-		}
+	c, err := st.Chosen(c, h.Dir)
+	if err != nil {
+		return nil, err
 	}
-	if id == "" {
+	if c.ID == "" {
 		s, err := st.Create(h)
 		if err != nil {
 			t.warn(err)
@@ -56,7 +67,7 @@ func (st *Store) Open(c Choice, h Header, user User) (*Keeping, error) {
 		t.session, t.ID = s, s.ID()
 		return t, nil
 	}
-	s, past, err := st.Continue(id)
+	s, past, err := st.Continue(c.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -249,10 +249,27 @@ func (x *execution) repeats(r *task.Result, wait time.Duration) bool {
 	return !last && (!bounded || left > wait)
 }
 
+// lend lets other jobs use the slot and the lease of the job, until resume.
+func (x *execution) lend() {
+	x.loan.Lend()
+	x.lease.Lend()
+}
+
+// resume waits until the job has its lease, and then a slot again. While it waits for the lease, its clocks pause. An
+// error says that ctx is done.
+func (x *execution) resume(ctx context.Context) (err error) {
+	defer x.s.jobs.Await(x.job.ExecutionID, jobs.AwaitsSlot)()
+	if x.lease != nil {
+		x.time.Queue(func() { err = x.lease.Resume(ctx) })
+	}
+	return errors.Join(err, x.loan.Resume(ctx, x.job.Depth))
+}
+
 // backOff waits for the time wait while other jobs use the slot and the lease, and then until the job has both
 // again. The run clock pauses while the job waits for them. backOff returns false if ctx is
 // done.
 func (x *execution) backOff(ctx context.Context, wait time.Duration) bool {
+	defer x.s.jobs.Await(x.job.ExecutionID, jobs.Retries)()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	x.lend()

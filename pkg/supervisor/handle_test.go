@@ -15,6 +15,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/order"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -127,7 +128,7 @@ func TestApproveKnowsWhoAsks(t *testing.T) {
 	}
 }
 
-// While somebody is asked, another one works in the slot.
+// While somebody is asked, another one works in the slot. Who has its answer waits for the slot then, and says so.
 func TestApprovalLendsTheSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := make(chan struct{})
@@ -139,6 +140,9 @@ func TestApprovalLendsTheSlot(t *testing.T) {
 		}
 		h.launcher.does["other"] = func(_ context.Context, job task.Job, _ Parent) task.Result {
 			close(other)
+			synctest.Wait()
+			all := h.Jobs()
+			assert.Equal(t, []any{task.Waiting, jobs.AwaitsSlot}, []any{all[0].State, all[0].Doing})
 			return job.Ended(task.Completed, "")
 		}
 		assert.Len(t, h.batch(t, task.Task{Text: "asks", Agent: "coder"}, task.Task{Text: "other"}), 2)

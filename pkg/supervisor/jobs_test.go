@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,7 @@ func standing(s *Supervisor) (lines []string) {
 	for _, j := range s.Jobs() {
 		since := time.Since(j.Since)
 		lines = append(lines, fmt.Sprintf("%s<%s #%d at %d: %s %v attempt %d", j.ExecutionID, j.ParentExecutionID,
-			j.Index, j.Depth, j.State, since, j.Attempt))
+			j.Index, j.Depth, strings.TrimSpace(string(j.State)+" "+string(j.Doing)), since, j.Attempt))
 	}
 	return lines
 }
@@ -32,12 +33,12 @@ func TestJobs(t *testing.T) {
 		at := func(d time.Duration, want ...string) {
 			time.AfterFunc(d, func() { assert.Equal(t, want, standing(s), d) })
 		}
-		at(1500*time.Millisecond, "x1< #0 at 1: waiting 500ms attempt 1", "x2< #1 at 1: running 500ms attempt 1",
-			"x3<x1 #0 at 2: queued 500ms attempt 0")
-		at(3*time.Second, "x1< #0 at 1: waiting 2s attempt 1", "x3<x1 #0 at 2: running 600ms attempt 1",
-			"x4<x1 #1 at 2: queued 600ms attempt 0")
-		at(4600*time.Millisecond, "x1< #0 at 1: waiting 3.6s attempt 1",
-			"x4<x1 #1 at 2: waiting 200ms attempt 1") // between two attempts
+		at(1500*time.Millisecond, "x1< #0 at 1: waiting children 500ms attempt 1",
+			"x2< #1 at 1: running starting 500ms attempt 1", "x3<x1 #0 at 2: queued 500ms attempt 0")
+		at(3*time.Second, "x1< #0 at 1: waiting children 2s attempt 1",
+			"x3<x1 #0 at 2: running starting 600ms attempt 1", "x4<x1 #1 at 2: queued 600ms attempt 0")
+		at(4600*time.Millisecond, "x1< #0 at 1: waiting children 3.6s attempt 1",
+			"x4<x1 #1 at 2: waiting retry 200ms attempt 1") // between two attempts
 		collect(t, root(s, time.Time{}), Batch{}, "sleep 1s; fan sleep 2s, die", "sleep 1400ms")
 		assert.Empty(t, s.Jobs())
 	})

@@ -2,8 +2,6 @@ package supervisor
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"slices"
 
 	"qq/pkg/supervisor/access"
@@ -62,21 +60,6 @@ func (x *execution) queue(waits bool) {
 func (x *execution) forgo() {
 	x.queue(false)
 	x.lease.Rest()
-}
-
-// lend lets other jobs use the slot and the lease of the job, until resume.
-func (x *execution) lend() {
-	x.loan.Lend()
-	x.lease.Lend()
-}
-
-// resume waits until the job has its lease, and then a slot again. While it waits for the lease, its clocks pause. An
-// error says that ctx is done.
-func (x *execution) resume(ctx context.Context) (err error) {
-	if x.lease != nil {
-		x.time.Queue(func() { err = x.lease.Resume(ctx) })
-	}
-	return errors.Join(err, x.loan.Resume(ctx, x.job.Depth))
 }
 
 // plan returns the plan of the tasks that the agent delegates. It is nil if none of them says what it needs or touches:

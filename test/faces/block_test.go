@@ -32,7 +32,7 @@ func (p *typist) size() block.Size { return block.Size{Columns: p.seen.Width(), 
 func (p *typist) say(text string) {
 	p.text.Print(text)
 	if p.block.Lines() > 0 && !p.block.Fits(text, p.size()) {
-		p.seen.Print(p.block.Erase())
+		p.seen.Print(p.block.Erase(p.size()))
 	}
 	text = p.block.Rest(text)
 	p.block.Wrote(text, p.size())

@@ -361,6 +361,8 @@ func TestWatch(t *testing.T) {
 	assert.Zero(t, s.wait(), "it ends with the run")
 	assert.Contains(t, s.text(), "run "+short+" completed")
 	require.NoError(t, lines.Wait())
+	assert.Regexp(t, `^\[default `+short+`\] at work for [0-9.]+ ?s, .*: \[\[hand on\]\]\n`, said.String())
+	assert.Regexp(t, `(?m)^  \[explorer [0-9a-f]{8}\] at work for [0-9.]+ ?s, waits for .* at part 0`, said.String())
 	assert.Regexp(t, `(?m)^  \[explorer [0-9a-f]{8}\] done in `, said.String())
 	assert.Contains(t, said.String(), "run "+short+" completed\n")
 	out, err := exec.CommandContext(t.Context(), w.bin, "runs", "watch", "ffffffff").CombinedOutput()

@@ -41,7 +41,12 @@ func call(name string, arguments any) string {
 
 func newWorld(t *testing.T, scripts ...standin.Script) *world {
 	t.Helper()
-	server := standin.Start(t, standin.Scripts(scripts...))
+	return newWorldOf(t, standin.Start(t, standin.Scripts(scripts...)))
+}
+
+// newWorldOf is newWorld with that server.
+func newWorldOf(t *testing.T, server *standin.Server) *world {
+	t.Helper()
 	w := &world{T: t, home: filepath.Join(t.TempDir(), "qq"), dir: t.TempDir()}
 	bin, err := qqbin.Install(t.Context(), t.TempDir())
 	require.NoError(t, err)

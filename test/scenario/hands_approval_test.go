@@ -237,7 +237,7 @@ func (s *screen) list(n int) (rows []string) {
 		rows = listing.FindAllString(rest, -1)
 		return len(rows) >= n
 	})
-	time.Sleep(time.Second)
+	time.Sleep(1500 * time.Millisecond) // the keyboard must be quiet for a second
 	return rows[:n]
 }
 

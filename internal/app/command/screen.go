@@ -42,6 +42,8 @@ type Screen struct {
 	Ends <-chan struct{}
 	// Continued gets SIGCONT, from whoever handles signals.
 	Continued chan os.Signal
+	// Resized gets SIGWINCH, from there too.
+	Resized chan os.Signal
 	// Reader reads keys from the terminal while nobody holds the Screen; nil if nobody does. It is set before anybody
 	// holds it.
 	Reader KeyReader
@@ -68,7 +70,7 @@ type piece struct {
 
 // NewScreen returns a Screen.
 func NewScreen() *Screen {
-	s := &Screen{Continued: make(chan os.Signal, 1)}
+	s := &Screen{Continued: make(chan os.Signal, 1), Resized: make(chan os.Signal, 1)}
 	s.free = sync.NewCond(&s.mu)
 	return s
 }
@@ -129,25 +131,10 @@ func (o *Output) Writable() bool {
 func (o *Output) Terminal() bool { return o.terminal }
 
 // Width returns the number of columns of the terminal, or 0 if o is not a terminal.
-func (o *Output) Width() int { return o.size().Columns }
+func (o *Output) Width() int { return block.SizeOf(o.file).Columns }
 
 // Height returns the number of rows of the terminal, or 0 if o is not a terminal.
-func (o *Output) Height() int { return o.size().Rows }
-
-func (o *Output) size() block.Size {
-	columns, rows, err := term.GetSize(int(o.file.Fd()))
-	if err != nil {
-		return block.Size{}
-	}
-	return block.Size{Columns: columns, Rows: rows}
-}
-
-// foreground reports whether this process is in the foreground of the terminal o. If o does not tell, because it is no
-// terminal or not the one of the process, the answer is yes.
-func (o *Output) foreground() bool {
-	group, err := unix.IoctlGetInt(int(o.file.Fd()), unix.TIOCGPGRP)
-	return err != nil || group == unix.Getpgrp()
-}
+func (o *Output) Height() int { return block.SizeOf(o.file).Rows }
 
 // Write implements io.Writer. On a terminal it may return before p is written; a later call then returns the error.
 func (o *Output) Write(p []byte) (int, error) {
@@ -221,7 +208,7 @@ func (s *Screen) flush() {
 		s.kept, s.bytes = nil, 0
 		s.free.Broadcast()
 		if len(s.lines) == 0 || len(pieces) > 0 && !fits {
-			pieces = append([]piece{{s.on, []byte(s.block.Erase())}}, pieces...)
+			pieces = append([]piece{{s.on, []byte(s.block.Erase(size))}}, pieces...)
 		}
 		s.put(s.follow(pieces, size))
 		if wait <= 0 && len(s.lines) > 0 {
@@ -241,7 +228,13 @@ func (s *Screen) look() {
 		s.block.Forget()
 	default:
 	}
-	if s.on != nil && !s.on.foreground() {
+	select {
+	case <-s.Resized:
+		s.block.Resized()
+		s.frame = time.Now() // more may follow
+	default:
+	}
+	if s.on != nil && !block.Foreground(s.on.file) {
 		s.lines = nil
 		s.block.Forget()
 	}
@@ -252,7 +245,7 @@ func (s *Screen) size() block.Size {
 	if s.on == nil {
 		return block.Size{}
 	}
-	return s.on.size()
+	return block.SizeOf(s.on.file)
 }
 
 // fit reports whether what is kept can be written without a change of the block.
@@ -349,6 +342,9 @@ func (s *Screen) Own(owner Owner) {
 		s.free.Wait()
 	}
 	s.owner, s.lines = owner, nil
+	if s.block.Lines() == 0 {
+		s.block = block.Block{} // nothing of it is to be drawn again
+	}
 }
 
 // Draw writes text of the [Owner], or of who holds the Screen, at once.
@@ -411,7 +407,7 @@ func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 		return nil, err
 	}
 	s.busy = true
-	s.put([]piece{{s.on, []byte(s.block.Erase())}})
+	s.put([]piece{{s.on, []byte(s.block.Erase(s.size()))}})
 	owner := s.owner
 	if owner != nil {
 		s.mu.Unlock()

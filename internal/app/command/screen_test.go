@@ -194,22 +194,25 @@ func TestScreenHoldBeforeText(t *testing.T) {
 	}
 }
 
+// row returns what draws a status line.
+func row(text string) string { return block.Wipe + "\x1b[?7l" + text + "\x1b[?7h\r" }
+
 // The status line is below all text, and away while the screen is held.
 func TestScreenStatus(t *testing.T) {
 	d := newDisplay(t)
 	d.err.Status("1/2")
 	say(t, d.out, "one\n")
-	assert.Equal(t, block.Wipe+"1/2"+block.Wipe+"one\n"+block.Wipe+"1/2", d.shows(d.out))
+	assert.Equal(t, row("1/2")+block.Wipe+"one\n"+row("1/2"), d.shows(d.out))
 	before := d.shows(d.out)
 	release := d.hold()
 	d.err.Status("2/2 \x1b[2J")
 	say(t, d.out, "two\n")
 	assert.Equal(t, before+block.Wipe, d.shows(d.out))
 	release()
-	assert.Equal(t, before+block.Wipe+"two\n"+block.Wipe+"2/2 [2J", d.shows(d.out))
+	assert.Equal(t, before+block.Wipe+"two\n"+row("2/2 [2J"), d.shows(d.out))
 	d.err.Status("")
 	say(t, d.out, "end\n")
-	assert.True(t, strings.HasSuffix(d.shows(d.out), "[2J"+block.Wipe+"end\n"))
+	assert.True(t, strings.HasSuffix(d.shows(d.out), row("2/2 [2J")+block.Wipe+"end\n"))
 }
 
 // Where the status line goes to a file, results may go to the same one.
@@ -217,7 +220,7 @@ func TestScreenStatusInFile(t *testing.T) {
 	d := newDisplay(t)
 	d.script.Status("1/2")
 	say(t, d.Output(d.script.file), "one\x1b\n")
-	assert.Equal(t, block.Wipe+"1/2"+block.Wipe+"one\x1b\n"+block.Wipe+"1/2", d.shows(d.script))
+	assert.Equal(t, row("1/2")+block.Wipe+"one\x1b\n"+row("1/2"), d.shows(d.script))
 }
 
 // A terminal gets nothing that it would obey but what qq itself says; a file gets every byte.
@@ -276,6 +279,9 @@ func TestScreenManyWriters(t *testing.T) {
 	}
 }
 
+// erase removes a block of several lines.
+const erase = "\x1b7\x1b[C\x1b[J\x1b8\x1b[K"
+
 // A block of several lines is drawn at most ten times a second, and only what has changed. Text that would move it
 // waits as long. While the screen is held it is away.
 func TestScreenBlock(t *testing.T) {
@@ -289,27 +295,27 @@ func TestScreenBlock(t *testing.T) {
 			require.Equal(t, shown, d.shows(d.out))
 		}
 		d.err.Block([]string{"one", "two\x1b[2J"})
-		shows("\x1bD\x1bD\x1b[2A\x1b7\x1b[1B\rone\x1b[K\x1b[1B\rtwo[2J\x1b[K\x1b8")
+		shows("\x1bD\x1bD\x1b[2A\x1b7\x1b[?7l\x1b[1B\rone\x1b[K\x1b[1B\rtwo[2J\x1b[K\x1b8\x1b[?7h")
 		for i := range 100 {
 			d.err.Block([]string{"one", fmt.Sprint(i)})
 		}
 		say(t, d.out, "text\n")
 		shows("")
 		time.Sleep(frame)
-		shows("\x1b[Jtext\n\x1bD\x1bD\x1b[2A\x1b7\x1b[1B\rone\x1b[K\x1b[1B\r99\x1b[K\x1b8")
+		shows(erase + "text\n\x1bD\x1bD\x1b[2A\x1b7\x1b[?7l\x1b[1B\rone\x1b[K\x1b[1B\r99\x1b[K\x1b8\x1b[?7h")
 		time.Sleep(frame)
 		d.err.Block([]string{"one", "98"})
-		shows("\x1b7\x1b[2B\x1b[2G8\x1b[K\x1b8")
+		shows("\x1b7\x1b[?7l\x1b[2B\x1b[2G8\x1b[K\x1b8\x1b[?7h")
 		release := d.hold()
-		shows("\x1b[J")
+		shows(erase)
 		d.err.Block([]string{"1", "2"})
 		say(t, d.out, "after")
 		time.Sleep(time.Second)
 		shows("")
 		release()
-		shows("after\x1bD\x1bD\x1b[2A\x1b7\x1b[1B\r1\x1b[K\x1b[1B\r2\x1b[K\x1b8")
+		shows("after\x1bD\x1bD\x1b[2A\x1b7\x1b[?7l\x1b[1B\r1\x1b[K\x1b[1B\r2\x1b[K\x1b8\x1b[?7h")
 		d.err.Block(nil)
-		shows("\x1b[J")
+		shows(erase)
 		d.Drain()
 	})
 }
@@ -321,7 +327,7 @@ func TestScreenBlockEnds(t *testing.T) {
 		d.err.Block([]string{"one", "two"})
 		long := strings.Repeat("x", maxPending) + "\n"
 		say(t, d.out, long)
-		assert.Contains(t, d.shows(d.out), "\x1b[J"+long)
+		assert.Contains(t, d.shows(d.out), erase+long)
 		say(t, d.out, "end\n")
 		d.Drain()
 		assert.Contains(t, d.shows(d.out), "end\n")

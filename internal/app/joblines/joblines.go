@@ -120,8 +120,10 @@ func Does(j *board.Job) string {
 		return "waits for your approval"
 	case board.Server:
 		return "waits for the model server"
-	case board.Retry:
+	case jobs.Retries:
 		return "waits for its next attempt"
+	case jobs.AwaitsSlot:
+		return "waits for its turn"
 	case jobs.AwaitsLease:
 		return "waits for files in use"
 	case jobs.Starts:

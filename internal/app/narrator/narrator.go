@@ -51,14 +51,17 @@ func (n *Narrator) Event(e event.Event) {
 	case event.SubAgentError:
 		line = fmt.Sprintf("%s: %s", e.Status, e.Error)
 	}
-	if line == "" {
-		return
+	if line != "" {
+		n.Say(e.Depth, e.Agent, e.ExecutionID, line)
 	}
-	who := e.Agent
-	if e.ExecutionID != "" {
-		who += " " + task.ShortID(e.ExecutionID)
+}
+
+// Say prints a line about an agent. id may be empty.
+func (n *Narrator) Say(depth int, agent, id, line string) {
+	if id != "" {
+		agent += " " + task.ShortID(id)
 	}
-	line = strings.Repeat("  ", e.Depth) + "[" + who + "] " + command.Printable(line)
+	line = strings.Repeat("  ", depth) + "[" + agent + "] " + command.Printable(line)
 	if n.coloured {
 		line = "\x1b[2m" + line + "\x1b[0m"
 	}

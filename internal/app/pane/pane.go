@@ -5,6 +5,7 @@ package pane
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"qq/internal/app/columns"
 	"qq/internal/app/command/block"
@@ -12,8 +13,8 @@ import (
 
 // Control sequences of terminals.
 const (
-	enter = "\x1b[?1049h\x1b[?25l"
-	leave = "\x1b[?25h\x1b[?1049l"
+	enter = "\x1b[?1049h\x1b[?25l\x1b[?7l" // without wrapping: a terminal may be narrower than it has said yet
+	leave = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 	clear = "\x1b[K" // from the cursor to the end of its row
 	below = "\x1b[J" // from the cursor to the end of the screen
 	plain = "\x1b[0m"
@@ -42,10 +43,12 @@ type Terminal interface {
 	Draw(text string) error
 }
 
-// Pane is the screen of one terminal.
+// Pane is the screen of one terminal. Several goroutines may use it.
 type Pane struct {
 	on    Terminal
 	plain bool // without styles
+
+	mu    sync.Mutex
 	open  bool
 	size  block.Size
 	shown []Row
@@ -56,12 +59,16 @@ func New(on Terminal, colour bool) *Pane { return &Pane{on: on, plain: !colour} 
 
 // Open shows an empty screen.
 func (p *Pane) Open() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.open, p.shown, p.size = true, nil, block.Size{}
 	return p.on.Draw(enter)
 }
 
 // Close shows what was there before.
 func (p *Pane) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !p.open {
 		return nil
 	}
@@ -69,14 +76,23 @@ func (p *Pane) Close() error {
 	return p.on.Draw(leave)
 }
 
+// Resized says that the terminal has moved or cut what is shown, even if its size is the same again.
+func (p *Pane) Resized() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.size = block.Size{}
+}
+
 // Draw shows rows on a screen of that size, from the first row on. What does not fit is left out.
 func (p *Pane) Draw(rows []Row, size block.Size) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !p.open {
 		return nil
 	}
 	rows = p.fit(rows, size)
 	var s strings.Builder
-	if size != p.size { // the terminal has moved or cut what was there
+	if size != p.size {
 		p.shown, p.size = nil, size
 	}
 	for i, row := range rows {

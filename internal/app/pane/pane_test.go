@@ -40,6 +40,9 @@ func TestDraw(t *testing.T) {
 	assert.Equal(t, "\x1b[1Hone\x1b[K\x1b[2H\x1b[1mtwo\x1b[0m\x1b[K\x1b[3H\x1b[J",
 		drawn(t, p, on, size, Row{Text: "one"}, Row{"two", Head}))
 	assert.Empty(t, drawn(t, p, on, size, Row{Text: "one"}, Row{"two", Head}))
+	p.Resized()
+	assert.Equal(t, "\x1b[1Hone\x1b[K\x1b[2H\x1b[1mtwo\x1b[0m\x1b[K\x1b[3H\x1b[J",
+		drawn(t, p, on, size, Row{Text: "one"}, Row{"two", Head}), "the terminal may have cut them")
 	assert.Equal(t, "\x1b[1H\x1b[3Gf\x1b[K\x1b[2H\x1b[7mtwo      \x1b[0m\x1b[K",
 		drawn(t, p, on, size, Row{Text: "onf"}, Row{"two", Chosen}))
 	assert.Equal(t, "\x1b[1H\r012345678\x1b[K\x1b[2H\x1b[J", drawn(t, p, on, size, Row{Text: "0123456789"}))

@@ -114,6 +114,9 @@ func (r replays) from(c *cli.Context, h history.History) error {
 			code = cmp.Or(code, task.StatusOf(err).ExitCode())
 			continue
 		}
+		if len(one.Left) > 0 {
+			r.Say("%s: not replayed: %s", task.ShortID(j.ID), strings.Join(one.Left, ", "))
+		}
 		all = append(all, one)
 		code = cmp.Or(code, one.B.ExitCode)
 		if !c.Bool("json") {
@@ -130,7 +133,7 @@ func (r replays) chosen(c *cli.Context, h history.History) ([]*history.Job, erro
 	id := c.Args().First()
 	run, err := h.Run(id)
 	if errors.Is(err, ledger.ErrNone) || errors.Is(err, ledger.ErrAmbiguous) {
-		return nil, command.Usage(command.Advised(err, "qq runs list shows them"))
+		return nil, command.Usage(command.Advised(fmt.Errorf("replay %w", err), "qq runs list shows them"))
 	}
 	if err != nil {
 		return nil, err

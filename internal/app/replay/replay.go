@@ -72,7 +72,8 @@ type player struct {
 // replayed is the outcome of one replay: the recorded job and the new one.
 type replayed struct {
 	history.Pair
-	Transcript []llm.Entry `json:"transcript"` // of the replay
+	Transcript []llm.Entry `json:"transcript"`             // of the replay
+	Left       []string    `json:"not_replayed,omitempty"` // what the record had besides
 }
 
 // errTask is the error for a transcript that does not begin with a task.
@@ -127,7 +128,7 @@ func (p player) play(ctx context.Context, j *history.Job) (replayed, error) {
 		A: &old, B: &history.Side{Run: now, Outcome: ledger.Outcome{ExitCode: res.ExitCode, Did: said.did.OrNil(),
 			Warnings: res.Warnings}, Answer: res.Output},
 		Same: res.Status == j.Status && res.Output == recorded.Output,
-	}, said.entries}, nil
+	}, said.entries, left(recorded, entries[at:], offer.Schema != nil)}, nil
 }
 
 // lastAttempt returns the entries of the last attempt in which the model has answered, or else of the last one.
@@ -226,9 +227,9 @@ func why(err error) string {
 	return ""
 }
 
-// failed returns the jobs of a run that ended by themselves without success.
+// failed returns the jobs of a run that ended by themselves without success. Of a task of a batch, the last run counts.
 func failed(r history.Run) (jobs []*history.Job) {
-	for j := range r.All() {
+	for j := range r.Latest().All() {
 		switch j.Status {
 		case task.Completed, task.Cancelled, task.Interrupted, task.Terminated, task.Skipped:
 		default:

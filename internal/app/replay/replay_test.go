@@ -122,6 +122,7 @@ func TestPlay(t *testing.T) {
 	assert.Equal(t, &task.Did{Calls: map[string]int{"read_file": 1}, Model: task.ModelTime{Answers: 2, FirstMS: 2000,
 		TookMS: 4000}}, got.B.Did)
 	assert.Len(t, got.Transcript, 4)
+	assert.Equal(t, []string{"1 image"}, got.Left)
 	assert.False(t, got.Same)
 	assert.Equal(t, 1, s.ended)
 
@@ -131,6 +132,19 @@ func TestPlay(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Order{Agent: "coder", Model: "lab:new", System: "other", Dir: "/there"}, s.orders[1])
 	assert.Equal(t, "Look again.", s.model.asked[2].Messages[2].Content)
+}
+
+// TestLeft: what is not replayed is known.
+func TestLeft(t *testing.T) {
+	user := func(text string) llm.Entry { return llm.Entry{Message: llm.Message{Role: llm.User, Content: text}} }
+	entries := []llm.Entry{user("[message from nobody: it is the task"), user("[message from the user]\nstop"),
+		user("[message from your parent]\ngo on"), user("Your answer does not fit the JSON Schema: x")}
+	res := task.Result{Did: &task.Did{Commands: []task.Command{{Line: "make"}, {Line: "make test", Check: true}}}}
+	want := []string{"2 messages to the agent", "the schema of the answer", "the check"}
+	assert.Equal(t, want, left(res, entries, false))
+	assert.Equal(t, []string{"the check"}, left(res, entries[:1], true))
+	assert.Empty(t, left(task.Result{Structured: []byte("1")}, entries[3:], true))
+	assert.Equal(t, []string{"the schema of the answer"}, left(task.Result{Structured: []byte("1")}, nil, false))
 }
 
 // TestPlayEnds: a call that is not in the record ends the replay, and the model is not asked again.

@@ -34,13 +34,17 @@ func (r runs) diffRuns(c *cli.Context) error {
 	}
 	return r.inLedger(c, func(led *ledger.Ledger, o layout) error {
 		h := history.New(led, o.Home)
-		a, err := h.Run(c.Args().Get(0))
-		if err != nil {
-			return runsError(err)
+		var two [2]history.Run
+		for i := range two {
+			var err error
+			if two[i], err = h.Run(c.Args().Get(i)); err != nil {
+				return runsError(fmt.Errorf("diff %w", err))
+			}
 		}
-		b, err := h.Run(c.Args().Get(1))
-		if err != nil {
-			return runsError(err)
+		a, b := two[0], two[1]
+		if (a.Batch == nil) != (b.Batch == nil) {
+			return command.Usagef("give two batches, or two runs: qq runs tree "+c.Args().First()+" shows those of one",
+				"diff: a batch and a run cannot be compared")
 		}
 		pairs, err := h.Compare(a, b)
 		if err != nil {

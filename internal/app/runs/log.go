@@ -36,8 +36,9 @@ type logged struct {
 func (r runs) showLog(h history.History, id string, o layout) error {
 	run, err := h.Run(id)
 	if err != nil {
-		return err
+		return fmt.Errorf("show %w", err)
 	}
+	run.Sort()
 	if o.JSON {
 		return r.logJSON(h, run)
 	}

@@ -54,8 +54,8 @@ func (r runs) statsOfRuns(c *cli.Context) error {
 func (o layout) stats(list []history.Figures) []string {
 	slices.SortStableFunc(list, func(a, b history.Figures) int { return cmp.Compare(b.Runs, a.Runs) })
 	t := output.Table{{"agent", "model", "runs", "completed", "first token", "time", "tokens", "cost", "repeated",
-		"others"}}
-	costs := false
+		"cached", "others"}}
+	costs, cached := false, false
 	for _, f := range list {
 		first, mean := "-", "-"
 		if f.Time.Answers > 0 {
@@ -64,11 +64,14 @@ func (o layout) stats(list []history.Figures) []string {
 		if f.Ended() > 0 {
 			mean = figures.Roundly(f.Mean())
 		}
-		costs = costs || f.Usage.Cost > 0
+		costs, cached = costs || f.Usage.Cost > 0, cached || f.Cached > 0
 		t = append(t, []string{
 			o.brief(f.Agent, 20), o.brief(f.Model, 32), fmt.Sprint(f.Runs), success(f), first, mean, tokens(f.Usage),
-			output.Cost(f.Usage), fmt.Sprint(f.Repeated), others(f.Statuses),
+			output.Cost(f.Usage), fmt.Sprint(f.Repeated), fmt.Sprint(f.Cached), others(f.Statuses),
 		})
+	}
+	if !cached {
+		drop(t, 9)
 	}
 	if !costs {
 		drop(t, 7)

@@ -47,7 +47,7 @@ type Signals struct {
 	leave   func()           // ends the process
 	divert  chan<- os.Signal // gets each SIGINT; nil if that ends the run
 
-	continued chan<- os.Signal
+	continued, resized chan<- os.Signal
 }
 
 // exitGrace is how long a run may print its results after a second signal.
@@ -59,12 +59,12 @@ const quitAfter = 50 * time.Millisecond
 // New returns the context of the whole run. The first signal after Listen cancels
 // that context. SIGQUIT is a signal like the others, unless GOTRACEBACK asks for what a Go
 // program does by default: it prints its goroutines. After Listen, continued is told when the
-// process goes on after a stop.
-func New(env command.Environment, continued chan<- os.Signal) (context.Context, *Signals) {
+// process goes on after a stop, and resized when the terminal has another size.
+func New(env command.Environment, continued, resized chan<- os.Signal) (context.Context, *Signals) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s := &Signals{
 		ch: make(chan os.Signal, 4), done: make(chan struct{}), stopCh: make(chan struct{}), cancel: cancel,
-		continued: continued,
+		continued: continued, resized: resized,
 	}
 	if env.Get("GOTRACEBACK") == "" { // not at once: it costs a thread, and most commands end before
 		s.quit = time.AfterFunc(quitAfter, func() { signal.Notify(s.ch, syscall.SIGQUIT) })
@@ -93,6 +93,7 @@ func (s *Signals) Listen() {
 	signal.Ignore(syscall.SIGPIPE)
 	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM)
 	signal.Notify(s.continued, syscall.SIGCONT)
+	signal.Notify(s.resized, syscall.SIGWINCH)
 	if s.quit != nil {
 		signal.Notify(s.ch, syscall.SIGQUIT)
 	}
@@ -170,6 +171,7 @@ func (s *Signals) KillWith(kill, leave func()) {
 func (s *Signals) Stop() {
 	signal.Stop(s.ch)
 	signal.Stop(s.continued)
+	signal.Stop(s.resized)
 	close(s.done)
 	s.wg.Wait()
 	for _, t := range []*time.Timer{s.quit, s.exit} {

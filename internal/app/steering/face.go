@@ -51,9 +51,11 @@ type Face struct {
 	help   bool
 	input  *Input // a message is typed: questions wait until it is sent or left
 	to     Act
-	draft  string // a message that could not be sent
+	typing time.Time // the last key
+	draft  string    // a message that could not be sent
 	notice string
-	until  time.Time // the notice is shown
+	until  time.Time  // the notice is shown
+	pane   *pane.Pane // with a transcript; nil if none is shown
 }
 
 // NewFace returns the face of run, which is shown above the line of shown. ends is closed when the run is to end.
@@ -170,6 +172,10 @@ func (f *Face) open() {
 	f.loop.Go(f.follow)
 }
 
+// idleTime is how long a question waits for a key of a message that is being typed. Then the text is kept for the next
+// message.
+const idleTime = 30 * time.Second
+
 // Lend implements command.KeyReader.
 func (f *Face) Lend(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
@@ -181,7 +187,19 @@ func (f *Face) Lend(ctx context.Context) error {
 	defer f.mu.Unlock()
 	f.waits++
 	for f.input != nil && ctx.Err() == nil {
+		left := idleTime - time.Since(f.typing)
+		if left <= 0 { // nobody types any more
+			f.draft = f.input.Text()
+			f.leave()
+			break
+		}
+		looks := time.AfterFunc(left, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.free.Broadcast()
+		})
 		f.free.Wait()
+		looks.Stop()
 	}
 	f.waits--
 	if err := ctx.Err(); err != nil {
@@ -207,7 +225,14 @@ func (f *Face) Regain() {
 }
 
 // Leave implements terminal.Guest.
-func (f *Face) Leave() { f.out.Block(nil) }
+func (f *Face) Leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pane != nil {
+		_ = f.pane.Close() // there is nobody to tell
+	}
+	f.out.Block(nil)
+}
 
 // Close ends the reading of keys for good.
 func (f *Face) Close() {
@@ -252,6 +277,7 @@ func (f *Face) follow() {
 func (f *Face) press(k keys.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.typing = time.Now()
 	if f.input != nil {
 		f.typed(k)
 		return
@@ -342,8 +368,13 @@ const holdTime = 100 * time.Millisecond
 
 // show shows the transcript of a job until the person leaves it. The caller holds f.mu, which is free meanwhile.
 func (f *Face) show(a Act) {
+	p := pane.New(f.out, true)
+	f.pane = p
 	f.mu.Unlock()
-	defer f.mu.Lock()
+	defer func() {
+		f.mu.Lock()
+		f.pane = nil
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), holdTime)
 	defer cancel()
 	release, err := f.screen.Hold(ctx)
@@ -355,7 +386,6 @@ func (f *Face) show(a Act) {
 		return
 	}
 	defer f.term.Stop()
-	p := pane.New(f.out, true)
 	if p.Open() != nil {
 		return
 	}
@@ -393,6 +423,8 @@ func (f *Face) view(p *pane.Pane, a Act) {
 				if p.Open() != nil {
 					return
 				}
+			case e.Kind == terminal.Resized:
+				p.Resized()
 			case e.Kind == terminal.Key && Leaves(e.Key):
 				return
 			case e.Kind == terminal.Key:

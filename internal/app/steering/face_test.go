@@ -46,3 +46,25 @@ func TestLend(t *testing.T) {
 		})
 	}
 }
+
+// TestLendIdle: a message that nobody goes on to type holds back no question, and its text is kept.
+func TestLendIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &Face{run: &run{}, tried: true, ends: make(chan struct{}), names: map[string]string{"id": "coder 1b2c"},
+			chosen: "id", lines: []joblines.Line{{ID: "id", Live: true}}}
+		f.free = sync.NewCond(&f.mu)
+		lent := make(chan error, 1)
+		f.press(keys.Key{Rune: 'm'})
+		go func() { lent <- f.Lend(t.Context()) }()
+		for range 5 {
+			time.Sleep(idleTime - time.Second)
+			f.press(keys.Key{Rune: 'x'})
+			synctest.Wait()
+			require.Empty(t, lent)
+		}
+		time.Sleep(idleTime)
+		require.NoError(t, <-lent)
+		assert.Nil(t, f.input)
+		assert.Equal(t, "xxxxx", f.draft)
+	})
+}

@@ -162,9 +162,9 @@ func TestCost(t *testing.T) {
 		})
 	}
 	f := &Face{run: r, tried: true, ends: make(chan struct{})}
-	const frames = 10
+	const frames, limit = 10, 20 * time.Millisecond
 	best := time.Duration(1 << 62)
-	for range 20 { // other work on the machine only makes it longer
+	for end := now.Add(5 * time.Second); best > limit && time.Now().Before(end); { // other work only makes it longer
 		began := time.Now()
 		for range frames {
 			assert.Len(t, f.Rows(now, 200, 20).Rows, 20)
@@ -172,7 +172,7 @@ func TestCost(t *testing.T) {
 		best = min(best, time.Since(began))
 	}
 	t.Logf("%v for %d frames", best, frames)
-	assert.LessOrEqual(t, best, 20*time.Millisecond)
+	assert.LessOrEqual(t, best, limit)
 }
 
 // TestInput: a line is typed, and its end is shown.

@@ -23,7 +23,6 @@ type Transcript struct {
 	of   Act
 	news chan struct{}
 	done chan struct{}
-	read sync.WaitGroup
 
 	mu      sync.Mutex
 	next    int64
@@ -38,7 +37,7 @@ type Transcript struct {
 // Follow returns the transcript of a job.
 func Follow(of Act) *Transcript {
 	t := &Transcript{of: of, news: make(chan struct{}, 1), done: make(chan struct{})}
-	t.read.Go(func() {
+	go func() {
 		tick := time.NewTicker(readEvery)
 		defer tick.Stop()
 		for {
@@ -55,18 +54,15 @@ func Follow(of Act) *Transcript {
 			case <-tick.C:
 			}
 		}
-	})
+	}()
 	return t
 }
 
 // News returns a channel that tells when the transcript was read.
 func (t *Transcript) News() <-chan struct{} { return t.news }
 
-// Close ends the reading.
-func (t *Transcript) Close() {
-	close(t.done)
-	t.read.Wait()
-}
+// Close ends the reading. It does not wait for a run that does not reply.
+func (t *Transcript) Close() { close(t.done) }
 
 // refresh reads what is new. It reports whether there is more to read at once.
 func (t *Transcript) refresh() (more bool) {

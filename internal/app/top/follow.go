@@ -57,28 +57,24 @@ type follower struct {
 	runs    map[string]*run
 	changed chan struct{} // holds one when runs have changed
 	done    chan struct{}
-	working sync.WaitGroup
 }
 
 func follow(home, only string) *follower {
 	f := &follower{home: home, only: only, runs: map[string]*run{}, changed: make(chan struct{}, 1),
 		done: make(chan struct{})}
 	f.look()
-	f.working.Go(func() {
+	go func() {
 		tick := time.NewTicker(lookEvery)
 		defer tick.Stop()
 		for f.wait(tick.C, nil) {
 			f.look()
 		}
-	})
+	}()
 	return f
 }
 
-// close ends the following.
-func (f *follower) close() {
-	close(f.done)
-	f.working.Wait()
-}
+// close ends the following. It does not wait for a run that does not reply.
+func (f *follower) close() { close(f.done) }
 
 // wait waits for one of two channels. It returns false when the following ends.
 func (f *follower) wait(tick <-chan time.Time, news <-chan struct{}) bool {
@@ -102,7 +98,7 @@ func (f *follower) look() {
 		}
 		r := &run{Standing: s}
 		f.runs[s.ID] = r
-		f.working.Go(func() { f.follow(r) })
+		go f.follow(r)
 	}
 	for id, r := range f.runs {
 		gone := !slices.ContainsFunc(found, func(s control.Standing) bool { return s.ID == id })

@@ -19,6 +19,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/command/block"
+	"qq/internal/app/joblines"
 	"qq/internal/app/narrator"
 	"qq/internal/app/output"
 	"qq/internal/app/pane"
@@ -50,8 +51,9 @@ func Runs(runs *cli.Command, i *command.Invocation) *cli.Command {
 	t := top{i}
 	runs.Subcommands = append(runs.Subcommands, &cli.Command{
 		Name: "watch", Usage: "show one run live, until it ends; without a terminal, print what happens",
-		Description: "Its exit code is that of a run that ended by itself.",
-		ArgsUsage:   "ID", Flags: []cli.Flag{command.FlagNoColor}, Action: t.watch,
+		Description: "Its exit code is that of the run: 4 if tasks of a batch did not complete, 1 if it was killed. " +
+			"Without a terminal it says first what is at work, and last how the run ended.",
+		ArgsUsage: "ID", Flags: []cli.Flag{command.FlagNoColor}, Action: t.watch,
 	})
 	return runs
 }
@@ -130,7 +132,7 @@ func find(roots []control.Standing, id string) (root control.Standing, job strin
 		"watch %s: several ids begin or end so", id)
 }
 
-// print prints a line for each event of a run until it ends.
+// print prints a line for each job at work, then one for each event of the run, and last how it has ended.
 func (t top) print(ctx context.Context, path string) error {
 	c, err := control.Dial(path)
 	if err != nil {
@@ -144,6 +146,7 @@ func (t top) print(ctx context.Context, path string) error {
 	}
 	end := newEnding(snap)
 	n := narrator.New(t.Out, false)
+	t.begin(n, snap)
 	for {
 		e, err := c.Next()
 		switch {
@@ -165,6 +168,22 @@ func (t top) print(ctx context.Context, path string) error {
 	}
 }
 
+// begin prints what is at work.
+func (t top) begin(n *narrator.Narrator, snap control.Snapshot) {
+	queued := 0
+	for _, j := range snap.Jobs {
+		if j.State == task.Queued {
+			queued++
+			continue
+		}
+		n.Say(j.Depth, j.Agent, j.ExecutionID, fmt.Sprintf("at work for %s, %s: %s",
+			output.Clock(time.Since(j.Started)), cmp.Or(joblines.Does(&j), "works"), j.Task))
+	}
+	if queued > 0 {
+		fmt.Fprintf(t.Out, "%d queued\n", queued)
+	}
+}
+
 // screen is what a person looks at.
 type screen struct {
 	top
@@ -183,6 +202,9 @@ type screen struct {
 	sure   string    // id of the run that x is to end
 	log    *steering.Transcript
 	pager  *pane.Pager
+
+	asked   map[steering.Run]bool // those that have not replied to a key yet
+	replies chan reply
 }
 
 // look shows the runs on s until the person leaves, or until they have ended.
@@ -197,7 +219,7 @@ func (t top) look(ctx context.Context, f *follower, s *screen) (err error) {
 		return err
 	}
 	s.top, s.term, s.pane, s.runs = t, term, pane.New(t.Out, t.Coloured(t.Out)), f
-	s.tree.closed = map[string]bool{}
+	s.tree.closed, s.asked, s.replies = map[string]bool{}, map[steering.Run]bool{}, make(chan reply)
 	if err := s.pane.Open(); err != nil {
 		return output.WriteError(err)
 	}
@@ -208,6 +230,7 @@ func (t top) look(ctx context.Context, f *follower, s *screen) (err error) {
 	if closed := s.pane.Close(); err == nil {
 		err = output.WriteError(closed)
 	}
+	s.settle()
 	if err != nil || last == "" {
 		return err
 	}
@@ -251,6 +274,8 @@ func (s *screen) loop(ctx context.Context) (last string, err error) {
 			return "", ctx.Err()
 		case <-tick.C:
 		case <-s.logged():
+		case r := <-s.replies:
+			s.take(r)
 		case <-s.runs.changed:
 			if leave, over := s.await(ctx, frame); over {
 				return leave, nil
@@ -347,6 +372,8 @@ func (s *screen) handle(e terminal.Event) bool {
 		return true
 	case terminal.Resumed:
 		_ = s.pane.Open() // the next drawing tells
+	case terminal.Resized:
+		s.pane.Resized()
 	case terminal.Key:
 		return s.press(e.Key)
 	}
@@ -415,9 +442,11 @@ func (s *screen) steer(k keys.Key) {
 func (s *screen) typed(k keys.Key) {
 	switch s.input.Press(k) {
 	case steering.Entered:
-		notice, kept := s.to.Message(s.input.Text())
-		s.input, s.draft = nil, kept
-		s.tell(notice)
+		to, text := s.to, s.input.Text()
+		s.input = nil
+		if !s.ask(to.Run, func() (string, string) { return to.Message(text) }) {
+			s.draft = text
+		}
 	case steering.Left:
 		s.input = nil
 	}
@@ -433,14 +462,14 @@ func (s *screen) act(k keys.Key, sure string) {
 	a := steering.Act{Run: remote(it.path), ID: it.id, Name: it.name}
 	switch {
 	case k.Rune == 'p':
-		s.tell(a.Pause())
+		s.ask(a.Run, func() (string, string) { return a.Pause(), "" })
 	case k.Rune == 'x' && it.root && sure != it.id:
 		s.sure = it.id
 		s.tell("x again ends the whole " + it.name)
 	case it.past && k.Code != keys.Enter:
 		s.tell(a.Ended())
 	case k.Rune == 'x':
-		s.tell(a.Cancel())
+		s.ask(a.Run, func() (string, string) { return a.Cancel(), "" })
 	case !it.job: // a batch
 		s.tree.open(s.tree.closed[it.id])
 	case k.Rune == 'm':
@@ -448,5 +477,48 @@ func (s *screen) act(k keys.Key, sure string) {
 	default:
 		s.log = steering.Follow(a)
 		s.pager = &pane.Pager{Title: "transcript of " + it.name, Hint: "↑ ↓ space b  scroll   q  goes back"}
+	}
+}
+
+// reply is how a request to a run has ended.
+type reply struct {
+	run           steering.Run
+	notice, draft string
+}
+
+// ask makes a request to a run beside the loop: a run that is stopped does not hold up the keys. It reports whether it
+// does: one request of a run follows the other.
+func (s *screen) ask(run steering.Run, request func() (notice, draft string)) bool {
+	if s.asked[run] {
+		s.tell("this run has not replied to the last key yet")
+		return false
+	}
+	s.asked[run] = true
+	go func() {
+		notice, draft := request()
+		s.replies <- reply{run, notice, draft}
+	}()
+	return true
+}
+
+// take tells of a reply.
+func (s *screen) take(r reply) {
+	delete(s.asked, r.run)
+	s.tell(r.notice)
+	s.draft = cmp.Or(r.draft, s.draft)
+}
+
+// settleTime is how long the end waits for replies: a request that was just made is sent.
+const settleTime = 300 * time.Millisecond
+
+// settle waits for the replies that are still to come.
+func (s *screen) settle() {
+	for late := time.After(settleTime); len(s.asked) > 0; {
+		select {
+		case r := <-s.replies:
+			s.take(r)
+		case <-late:
+			return
+		}
 	}
 }

@@ -11,8 +11,10 @@ import (
 
 	"qq/internal/app/command/block"
 	"qq/internal/app/pane"
+	"qq/internal/app/steering"
 	"qq/internal/control"
 	"qq/internal/control/board"
+	"qq/internal/terminal/keys"
 	"qq/pkg/event"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
@@ -118,6 +120,53 @@ func TestGone(t *testing.T) {
 	require.NotNil(t, tr.it())
 	assert.Empty(t, tr.it().path, "nobody can be asked")
 	assert.Contains(t, tr.it().text, "completed")
+}
+
+// stuck is a run that does not reply until it is told to.
+type stuck struct {
+	steering.Run
+	goes chan struct{}
+}
+
+func (s stuck) Snapshot() (control.Snapshot, error) { return control.Snapshot{}, nil }
+func (s stuck) Log(string, int64) (e control.Entries, err error) {
+	<-s.goes
+	return e, errors.New("no log")
+}
+
+func (s stuck) Pause(bool) error {
+	<-s.goes
+	return nil
+}
+
+func (s stuck) Message(_, text string) error {
+	<-s.goes
+	return errors.New("it did not read " + text)
+}
+
+// TestStopped: a run that does not reply holds up no key, a text that it did not read is kept, and a transcript of it can
+// be left.
+func TestStopped(t *testing.T) {
+	goes := make(chan struct{})
+	a := steering.Act{Run: stuck{goes: goes}, ID: "id", Name: "coder"}
+	s := &screen{asked: map[steering.Run]bool{}, replies: make(chan reply)}
+	assert.True(t, s.ask(a.Run, func() (string, string) { return a.Pause(), "" }))
+	s.to, s.input = a, steering.NewInput("to: ", "stay")
+	s.typed(keys.Key{Code: keys.Enter})
+	assert.Equal(t, "this run has not replied to the last key yet", s.notice)
+	assert.Equal(t, "stay", s.draft)
+	s.log, s.pager = steering.Follow(a), &pane.Pager{}
+	assert.False(t, s.press(keys.Key{Rune: 'q'}), "back to the tree")
+	assert.Nil(t, s.log)
+	close(goes)
+	s.take(<-s.replies)
+	assert.Equal(t, "paused: no further job starts", s.notice)
+	s.input, s.draft = steering.NewInput("to: ", "stay"), ""
+	s.typed(keys.Key{Code: keys.Enter})
+	s.settle()
+	assert.Equal(t, "stay", s.draft)
+	assert.Contains(t, s.notice, "it did not read stay")
+	assert.Empty(t, s.asked)
 }
 
 func TestHead(t *testing.T) {

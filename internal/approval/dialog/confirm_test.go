@@ -19,6 +19,8 @@ type confirmed struct {
 func (d *terminalScreen) confirms(ctx context.Context, lines ...string) <-chan confirmed {
 	c := make(chan confirmed, 1)
 	go func() {
+		ctx, stop := context.WithTimeout(ctx, patience)
+		defer stop()
 		yes, err := d.Confirm(ctx, Confirmation{"A head:", lines, lines, "Is it so?"})
 		c <- confirmed{yes, err}
 	}()
@@ -57,8 +59,10 @@ func TestConfirm(t *testing.T) {
 func TestConfirmLeftOut(t *testing.T) {
 	d := newScreen(t, false, nil)
 	yes := make(chan confirmed, 1)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
 	go func() {
-		ok, err := d.Confirm(t.Context(), Confirmation{"A head:", []string{"a … c"}, []string{"a b c"}, "Is it so?"})
+		ok, err := d.Confirm(ctx, Confirmation{"A head:", []string{"a … c"}, []string{"a b c"}, "Is it so?"})
 		yes <- confirmed{ok, err}
 	}()
 	assert.Contains(t, d.expect("show [a]ll first, [n]o: "), "│ a … c\n")

@@ -72,7 +72,9 @@ func TestControlling(t *testing.T) {
 		"ask": "once <nil>\n", "background": "the terminal belongs to another job\n",
 		"put aside": " the terminal belongs to another job\n",
 	} {
-		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		ctx, stop := context.WithTimeout(t.Context(), patience)
+		defer stop()
+		cmd := exec.CommandContext(ctx, os.Args[0])
 		var out bytes.Buffer
 		cmd.Env, cmd.Stdout = []string{playEnv + "=" + how, "GORACE=atexit_sleep_ms=0"}, &out
 		keys, err := pty.Start(cmd)
@@ -91,7 +93,9 @@ func TestControlling(t *testing.T) {
 // What is typed while the process is stopped, for the shell or because the question is still to be seen, is no answer.
 func TestTypedWhileStopped(t *testing.T) {
 	for range 2 {
-		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		ctx, stop := context.WithTimeout(t.Context(), patience)
+		defer stop()
+		cmd := exec.CommandContext(ctx, os.Args[0])
 		var out bytes.Buffer
 		cmd.Env, cmd.Stdout = []string{playEnv + "=ask", "GORACE=atexit_sleep_ms=0"}, &out
 		keys, err := pty.Start(cmd)

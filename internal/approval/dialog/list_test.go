@@ -68,6 +68,8 @@ func (h *hall) asks(ctx context.Context, n int, preview string) {
 			Preview: preview},
 	}
 	h.wg.Go(func() {
+		ctx, stop := context.WithTimeout(ctx, patience)
+		defer stop()
 		d := h.queue.Ask(ctx, q)
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -101,8 +103,8 @@ func (h *hall) answered() map[string]string {
 	return all
 }
 
-// hear waits until keys count again.
-func hear() { time.Sleep(deafTime + 50*time.Millisecond) }
+// hear waits until keys count again. On a loaded machine the list is on the screen before its second begins.
+func hear() { time.Sleep(deafTime + 250*time.Millisecond) }
 
 // row returns a pattern of a row of the list.
 func row(n int, chosen bool) string {

@@ -122,6 +122,7 @@ func (d *terminalScreen) expect(text string) string {
 
 func (d *terminalScreen) typed(text string) {
 	d.t.Helper()
+	require.NoError(d.t, d.keys.SetWriteDeadline(time.Now().Add(patience)))
 	_, err := d.keys.WriteString(text)
 	require.NoError(d.t, err)
 }
@@ -132,9 +133,14 @@ type reply struct {
 	err error
 }
 
+// patience is how long a test waits for what must come: a key that did not count ends it with an error, not never.
+const patience = time.Minute
+
 func (d *terminalScreen) asks(ctx context.Context, q tool.Question) <-chan reply {
 	c := make(chan reply, 1)
 	go func() {
+		ctx, stop := context.WithTimeout(ctx, patience)
+		defer stop()
 		a, err := ask(ctx, d.Terminal, q)
 		c <- reply{a, err}
 	}()

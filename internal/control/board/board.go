@@ -24,7 +24,6 @@ const (
 	Tool     jobs.Doing = "tool"     // running: calls of tools run
 	Approval jobs.Doing = "approval" // waiting: for a person
 	Server   jobs.Doing = "server"   // waiting: for its turn at the model server
-	Retry    jobs.Doing = "retry"    // waiting: for its next attempt
 )
 
 // Limits of a Board.
@@ -242,8 +241,6 @@ func (j *Job) doing(asks bool) jobs.Doing {
 		return ""
 	case j.Phase == event.PhaseWaiting && j.Note == event.AwaitsServer:
 		return Server
-	case !j.Slot && j.ParentExecutionID+j.BatchID != "":
-		return Retry
 	}
 	return ""
 }

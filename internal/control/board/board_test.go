@@ -64,7 +64,7 @@ func TestDoing(t *testing.T) {
 	}
 	waits := jobs.Job{ExecutionID: "a", ParentExecutionID: "p", State: task.Waiting}
 	assert.Equal(t, Approval, doing(waits, true))
-	assert.Equal(t, Retry, doing(waits, false))
+	assert.Empty(t, doing(waits, false))
 	b.Handle(event.Event{Type: event.SubAgentProgress, ExecutionID: "a", Phase: event.PhaseWaiting,
 		Text: event.AwaitsServer})
 	assert.Equal(t, Server, doing(waits, false))

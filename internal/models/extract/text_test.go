@@ -93,6 +93,9 @@ func TestSentences(t *testing.T) {
 
 // Texts that make careless scanners take forever.
 func TestHostileTextsEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long, and has one goroutine")
+	}
 	t.Parallel()
 	for _, unit := range []string{"[", "](", "[a](", "`", "``a`", "<", "<!--", "*a_", "(", "a. ", "1. ", "# a\n",
 		"> > a\n", "- a\n", "|a|b\n|-|-|\n",
@@ -164,6 +167,9 @@ func TestLengthIsObeyed(t *testing.T) {
 // The answer about a long text comes from all of it, in its order, without
 // repetition.
 func TestLongText(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long, and has one goroutine")
+	}
 	t.Parallel()
 	d := quotable(essay(400 << 10))
 	list := d.quotes(wish{})
@@ -276,6 +282,9 @@ func TestStem(t *testing.T) {
 // No summary of this project's own documents begins with a sentence that leans
 // on one before it, and no key point is such a sentence.
 func TestOwnDocuments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long, and has one goroutine")
+	}
 	t.Parallel()
 	files, err := filepath.Glob("../../../docs/*.md")
 	require.NoError(t, err)

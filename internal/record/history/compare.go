@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 	"unicode/utf8"
 
@@ -29,7 +30,7 @@ type Side struct {
 // was resumed, the last run counts.
 func (h History) Compare(a, b Run) ([]Pair, error) {
 	c := comparison{from: h}
-	left, right := a.latest(), b.latest()
+	left, right := a.Latest().Jobs, b.Latest().Jobs
 	whole := len(left) == 1 && len(right) == 1
 	err := c.level(left, right, 0, func(x, y *Job) bool {
 		return whole || a.Batch != nil && b.Batch != nil && x.Index == y.Index
@@ -37,16 +38,25 @@ func (h History) Compare(a, b Run) ([]Pair, error) {
 	return c.pairs, err
 }
 
-// latest returns the jobs at the top without those that were run again.
-func (r Run) latest() []*Job {
+// Latest returns the run without the tasks of its batch that were run again, in the order of the batch.
+func (r Run) Latest() Run {
 	if r.Batch == nil {
-		return r.Jobs
+		return r
 	}
 	last := map[int]*Job{}
 	for _, j := range r.Jobs {
 		last[j.Index] = j
 	}
-	return slices.DeleteFunc(slices.Clone(r.Jobs), func(j *Job) bool { return last[j.Index] != j })
+	r.Jobs = slices.DeleteFunc(slices.Clone(r.Jobs), func(j *Job) bool { return last[j.Index] != j })
+	r.Sort()
+	return r
+}
+
+// Sort puts the tasks of a batch into the order of the batch.
+func (r Run) Sort() {
+	if r.Batch != nil {
+		slices.SortStableFunc(r.Jobs, func(a, b *Job) int { return cmp.Compare(a.Index, b.Index) })
+	}
 }
 
 // comparison collects pairs.

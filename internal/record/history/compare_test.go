@@ -63,11 +63,14 @@ func TestCompare(t *testing.T) {
 		require.NoError(t, err)
 		return r
 	}
+	one := run("one")
+	one.Sort()
+	assert.Equal(t, []string{"a0", "a0x", "a0y", "a1", "a1-again", "a2"}, ids(one), "as in the batch")
 	pairs, err := b.Compare(run("one"), run("two"))
 	require.NoError(t, err)
-	assert.Equal(t, []string{"a0 b1 same", " a0x b1z same", " a0y -", "a2 b2", "a1-again b0", "- b3"}, described(pairs))
-	assert.Equal(t, long+"2", pairs[4].A.Answer, "the whole answer")
-	assert.Empty(t, pairs[4].A.Summary)
+	assert.Equal(t, []string{"a0 b1 same", " a0x b1z same", " a0y -", "a1-again b0", "a2 b2", "- b3"}, described(pairs))
+	assert.Equal(t, long+"2", pairs[3].A.Answer, "the whole answer")
+	assert.Empty(t, pairs[3].A.Summary)
 
 	pairs, err = b.Compare(run("a0"), run("b2"))
 	require.NoError(t, err)
@@ -84,13 +87,23 @@ func TestStats(t *testing.T) {
 	asked.DurationMS, asked.Did = 3000, &task.Did{Model: task.ModelTime{Answers: 2, FirstMS: 300, TookMS: 900}}
 	b.claim(ledger.Execution{ID: "job-c", Agent: "coder", Model: "m", Task: "c"})
 	require.NoError(t, b.Finish("", "job-c", asked))
+	known := asked
+	known.Cached, known.DurationMS = true, 0
+	for id, r := range map[string]task.Result{
+		"job-k": known,                                // its answer was known: it is no run
+		"job-s": task.Task{}.Ended(task.Skipped, "x"), // it took no time
+	} {
+		b.claim(ledger.Execution{ID: id, Agent: "coder", Model: "m", Task: id})
+		require.NoError(t, b.Finish("", id, r))
+	}
 	require.NoError(t, b.Refresh())
 	list, err := b.Stats(ledger.Filter{})
 	require.NoError(t, err)
 	require.Len(t, list, 3)
 	coder := list[0]
 	assert.Equal(t, "coder", coder.Agent)
-	assert.Equal(t, map[task.Status]int{task.Completed: 2, task.Failed: 1}, coder.Statuses)
+	assert.Equal(t, []int{4, 1}, []int{coder.Runs, coder.Cached})
+	assert.Equal(t, map[task.Status]int{task.Completed: 2, task.Failed: 1, task.Skipped: 1}, coder.Statuses)
 	assert.Equal(t, 3, coder.Ended())
 	assert.Equal(t, time.Second, coder.Mean())
 	assert.Equal(t, 150*time.Millisecond, coder.Time.First())

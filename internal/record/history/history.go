@@ -78,7 +78,7 @@ func (h History) Run(id string) (Run, error) {
 		return Run{}, err
 	}
 	if r.Batch == nil && len(r.Jobs) == 0 { // it was cleared meanwhile
-		return Run{}, fmt.Errorf("show %s: %w", id, ledger.ErrNone)
+		return Run{}, fmt.Errorf("%s: %w", id, ledger.ErrNone)
 	}
 	return r, nil
 }

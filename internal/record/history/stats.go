@@ -14,7 +14,8 @@ type Figures struct {
 	Runs     int                 `json:"runs"`
 	Statuses map[task.Status]int `json:"statuses"`    // how many have which status
 	Repeated int                 `json:"repeated"`    // runs with more than one attempt
-	Duration int64               `json:"duration_ms"` // of those that ended, together
+	Cached   int                 `json:"cached"`      // besides them, those whose answer was known: nothing was run
+	Duration int64               `json:"duration_ms"` // of those that started and ended, together
 	Queued   int64               `json:"queued_ms"`
 	Usage    task.Usage          `json:"usage"`
 	// Time is how long the answers of the model took, in those runs that tell it.
@@ -35,17 +36,32 @@ func (f Figures) Ended() (n int) {
 	return n
 }
 
-// Mean is the mean time of a run that has ended.
+// Mean is the mean time of a run that has started and ended.
 func (f Figures) Mean() time.Duration {
-	n := f.Runs - f.Statuses[task.Running] - f.Statuses[task.Interrupted]
+	n := 0
+	for s, runs := range f.Statuses {
+		if timed(s) {
+			n += runs
+		}
+	}
 	return time.Duration(f.Duration) * time.Millisecond / time.Duration(max(n, 1))
 }
 
+// timed reports whether a run with that status has started and ended.
+func timed(s task.Status) bool { return s.Final() && s != task.Skipped && s != task.Interrupted }
+
 // add adds a part, which has one status.
 func (f *Figures) add(s ledger.Stat) {
+	if s.Cached {
+		f.Cached += s.Runs
+		return
+	}
 	f.Runs, f.Repeated = f.Runs+s.Runs, f.Repeated+s.Repeated
 	f.Statuses[s.Status] += s.Runs
-	f.Duration, f.Queued = f.Duration+s.DurationMS, f.Queued+s.QueuedMS
+	if timed(s.Status) {
+		f.Duration += s.DurationMS
+	}
+	f.Queued += s.QueuedMS
 	f.Usage, f.Time = f.Usage.Add(s.Usage), f.Time.Add(s.Time)
 }
 

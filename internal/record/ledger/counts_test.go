@@ -45,6 +45,9 @@ GROUP BY status, alive`, []any{selection.List(live), selection.List(live), batch
 // the same key, results out of order, other roots, resumed batches, dead roots, cleared runs, and journals that are
 // indexed now or later.
 func TestCountsAreKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long, and has one goroutine")
+	}
 	dir := t.TempDir()
 	checks := flag.Lookup("rapid.checks")
 	defer func(old string) { require.NoError(t, checks.Value.Set(old)) }(checks.Value.String())
@@ -134,6 +137,9 @@ WHERE (e.n IN (SELECT execution FROM unfinished)) = (e.n IN (SELECT execution FR
 
 // A ledger of the last released version is counted when it is brought up to date.
 func TestCountsOfAnOlderLedger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long, and has one goroutine")
+	}
 	home := t.TempDir()
 	old, err := Open(home, Options{})
 	require.NoError(t, err)

@@ -299,6 +299,9 @@ func TestClearSparesWhatIsResumed(t *testing.T) {
 }
 
 func TestClearGivesSpaceBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long, and has one goroutine")
+	}
 	home := t.TempDir()
 	r := NewRecorder(home, Root{ID: "r"}, Options{})
 	for i := range 1200 {

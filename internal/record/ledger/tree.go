@@ -10,7 +10,7 @@ import (
 
 // Whole returns the full id of a run or a batch. id may be the beginning or the end of an id if only one matches.
 func (l *Ledger) Whole(id string) (string, error) {
-	return l.resolve("show "+id, id, "executions", "batches")
+	return l.resolve(id, id, "executions", "batches")
 }
 
 // Tree returns a run, or the tasks of a batch, with everything that was delegated from

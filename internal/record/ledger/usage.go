@@ -36,6 +36,7 @@ type Stat struct {
 	Agent      string         `json:"agent"`
 	Model      string         `json:"model"`
 	Status     task.Status    `json:"status"` // running or interrupted if they have not ended
+	Cached     bool           `json:"cached"` // nothing was run: their results were known
 	Runs       int            `json:"runs"`
 	Repeated   int            `json:"repeated"`    // runs with more than one attempt
 	DurationMS int64          `json:"duration_ms"` // of their last attempts, together
@@ -44,20 +45,21 @@ type Stat struct {
 	Time       task.ModelTime `json:"model_time"` // of those runs that tell it
 }
 
-// Stats adds up the runs that f selects, by agent, model and status.
+// Stats adds up the runs that f selects, by agent, model and status. Those whose results were known are apart.
 func (l *Ledger) Stats(f Filter) (stats []Stat, err error) {
 	err = l.roots.Look(func(live map[string]bool) (err error) {
 		alive := selection.List(live)
 		w := f.runs(alive)
 		query := `SELECT agent, model, coalesce(nullif(status, ''), iif(` + amongLive + `, 'running', 'interrupted')) AS st,
-  count(*), sum(attempts > 1), sum(duration_ms), sum(queued_ms),
+  coalesce(o ->> '$.cached', 0) AS known, count(*), sum(attempts > 1), sum(duration_ms), sum(queued_ms),
   ` + usageSums + `, sum(coalesce(t ->> 'answers', 0)), sum(coalesce(t ->> 'first_ms', 0)),
   sum(coalesce(t ->> 'took_ms', 0)), sum(coalesce(t ->> 'waited_ms', 0))
-FROM (SELECT *, (SELECT o.record -> '$.did.model' FROM results o WHERE o.execution = n) AS t FROM runs` + w.String() +
-			`) GROUP BY agent, model, st ORDER BY agent, model, st`
+FROM (SELECT *, o -> '$.did.model' AS t
+  FROM (SELECT *, (SELECT r.record FROM results r WHERE r.execution = n) AS o FROM runs` + w.String() +
+			`)) GROUP BY agent, model, st, known ORDER BY agent, model, st, known`
 		stats, err = selection.Collect(l.db, query, append([]any{alive}, w.Args...), func(r *sql.Rows, s *Stat) error {
-			to := append([]any{&s.Agent, &s.Model, &s.Status, &s.Runs, &s.Repeated, &s.DurationMS, &s.QueuedMS},
-				targets(&s.Usage)...)
+			to := append([]any{&s.Agent, &s.Model, &s.Status, &s.Cached, &s.Runs, &s.Repeated, &s.DurationMS,
+				&s.QueuedMS}, targets(&s.Usage)...)
 			return r.Scan(append(to, &s.Time.Answers, &s.Time.FirstMS, &s.Time.TookMS,
 				&s.Time.WaitedMS)...)
 		})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -20,20 +21,20 @@ type Job struct {
 	BatchID           string      `json:"batch_id"`            // of qq batch; empty outside of one
 	Index             int         `json:"index"`               // in its batch or delegation, from 0
 	Agent             string      `json:"agent"`
-	Depth             int         `json:"depth"`             // in the tree of tasks; 0 is the root
-	Task              string      `json:"task"`              // its text, shortened to 100 characters
-	State             task.Status `json:"state"`             // queued, running or waiting
-	Since             time.Time   `json:"since"`             // when it came into that state
-	Queued            time.Time   `json:"queued"`            // when it was accepted
-	Started           time.Time   `json:"started,omitzero"`  // when its first attempt started
-	Attempt           int         `json:"attempt"`           // counts from 1; 0 while it is queued
-	Chain             []string    `json:"chain,omitempty"`   // agents from the top of the tree to its own
-	Doing             Doing       `json:"doing,omitempty"`   // what it does in its state, where that is known
-	Model             string      `json:"model,omitempty"`   // with its provider; empty until it is known
-	Usage             task.Usage  `json:"usage,omitzero"`    // of its own requests so far
-	Subtree           task.Usage  `json:"subtree,omitzero"`  // and of all that it has started
-	Changed           []string    `json:"changed,omitempty"` // files that it has changed, the first of them
-	ChangedCount      int         `json:"changed_count,omitempty"`
+	Depth             int         `json:"depth"`                   // in the tree of tasks; 0 is the root
+	Task              string      `json:"task"`                    // its text, shortened to 100 characters
+	State             task.Status `json:"state"`                   // queued, running or waiting
+	Since             time.Time   `json:"since"`                   // when it came into that state
+	Queued            time.Time   `json:"queued"`                  // when it was accepted
+	Started           time.Time   `json:"started,omitzero"`        // when its first attempt started
+	Attempt           int         `json:"attempt"`                 // counts from 1; 0 while it is queued
+	Chain             []string    `json:"chain,omitempty"`         // agents from the top of the tree to its own
+	Doing             Doing       `json:"doing,omitempty"`         // what it does in its state, where that is known
+	Model             string      `json:"model,omitempty"`         // with its provider; empty until it is known
+	Usage             task.Usage  `json:"usage,omitzero"`          // of its own requests so far
+	Subtree           task.Usage  `json:"subtree,omitzero"`        // and of all that it has started
+	Changed           []string    `json:"changed,omitempty"`       // files that it has changed, the first of them
+	ChangedCount      int         `json:"changed_count,omitempty"` // of different ones; 10,000 are that many or more
 	// Slot says that it has a slot now. It lends it while it waits for children, a person or its next attempt.
 	Slot bool `json:"-"`
 	// Ready says that it has ended its work, and waits until its changes are joined.
@@ -50,11 +51,16 @@ const (
 	Asks        Doing = "model"     // running: it waits for the answer of its model
 	Streams     Doing = "streaming" // running: the answer comes
 	Awaits      Doing = "children"  // waiting: for jobs that it has started
+	AwaitsSlot  Doing = "slot"      // waiting: it goes on when it has a slot, and its lease, again
+	Retries     Doing = "retry"     // waiting: for its next attempt
 	Joins       Doing = "joining"   // waiting: its changes are joined
 )
 
-// maxChanged is how many changed files are listed for one job.
-const maxChanged = 50
+// Of the changed files of one job, so many are listed, and so many counted.
+const (
+	maxChanged = 50
+	maxCounted = 10_000
+)
 
 // Slot is the slot of a job that has started.
 type Slot interface {
@@ -89,7 +95,12 @@ type entry struct {
 	requests  int  // to its model, that are not answered
 	asked     bool // it has sent one
 	streaming bool // the answer to one of them comes
+	awaits    map[Doing]int
+	changed   map[uint64]struct{} // hashes of the names of changed files
 }
+
+// seed is for the hashes of names.
+var seed = maphash.MakeSeed()
 
 // Add adds a job that waits for its slot, and returns its mailbox. cancel ends it, whether it has
 // started or not. A job that is added again, because it waited for others first, keeps its place and its mailbox.
@@ -181,6 +192,25 @@ func (t *Table) Hold(id string, waits bool) {
 	}
 }
 
+// Await says what a job waits for, until the returned function is called.
+func (t *Table) Await(id string, what Doing) (over func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.byID[id]
+	if e == nil {
+		return func() {}
+	}
+	if e.awaits == nil {
+		e.awaits = map[Doing]int{}
+	}
+	e.awaits[what]++ // several calls of an agent may wait at once
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		e.awaits[what]--
+	}
+}
+
 // Use says which model the agent of the job asks.
 func (t *Table) Use(id, model string) {
 	t.mu.Lock()
@@ -233,10 +263,15 @@ func (t *Table) Change(id string, paths []string) {
 	if e == nil {
 		return
 	}
+	if e.changed == nil {
+		e.changed = map[uint64]struct{}{}
+	}
 	for _, p := range paths {
-		if slices.Contains(e.Changed, p) {
+		sum := maphash.String(seed, p)
+		if _, known := e.changed[sum]; known || len(e.changed) == maxCounted {
 			continue
 		}
+		e.changed[sum] = struct{}{}
 		if e.ChangedCount++; len(e.Changed) < maxChanged {
 			e.Changed = append(e.Changed[:len(e.Changed):len(e.Changed)], p) // the old list may be in use
 		}
@@ -329,6 +364,10 @@ func (e *entry) doing(s task.Status) Doing {
 		return Joins
 	case waits && e.children > 0:
 		return Awaits
+	case waits && e.awaits[Retries] > 0: // then too it may wait for a slot
+		return Retries
+	case waits && e.awaits[AwaitsSlot] > 0:
+		return AwaitsSlot
 	case waits:
 		return ""
 	case e.streaming:

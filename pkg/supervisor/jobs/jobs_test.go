@@ -121,11 +121,17 @@ func TestDoing(t *testing.T) {
 	table.Answer("b", task.Usage{InputTokens: 5})
 	table.Change("b", []string{"x", "y", "x"})
 	assert.Equal(t, []string{"x", "y"}, job("b").Changed)
-	for n := range maxChanged {
-		table.Change("b", []string{fmt.Sprint(n)})
+	for range 2 {
+		for n := range maxChanged {
+			table.Change("b", []string{fmt.Sprint(n)})
+		}
 	}
 	assert.Len(t, job("b").Changed, maxChanged)
-	assert.Equal(t, maxChanged+2, job("b").ChangedCount)
+	assert.Equal(t, maxChanged+2, job("b").ChangedCount, "the same file counts once, also one that is not listed")
+	for n := range maxCounted {
+		table.Change("b", []string{fmt.Sprint(n)})
+	}
+	assert.Equal(t, maxCounted, job("b").ChangedCount)
 	assert.Equal(t, 5, job("b").Usage.InputTokens)
 	table.Remove("b")
 	assert.Equal(t, task.Usage{InputTokens: 10, OutputTokens: 1}, job("a").Usage)

@@ -3,13 +3,19 @@
 //
 // A [Block] follows the text that is written to the terminal, so that it knows where the last row of text ends. There
 // the cursor rests, and there the text goes on. The lines of the block are in the rows below that one, and only those
-// that change are drawn again. So a resize does no harm: whatever the terminal has made of the rows below the cursor,
-// they are erased, and the text above them is not touched.
+// that change are drawn again.
 //
-// A block of one line below a whole line of text is different: it is in the row of the cursor, which rests behind it.
+// After a resize nobody knows where the cursor is. Many terminals break rows that are too long now, and so push the
+// last row of text off the screen, with rows of the block: when it is wider again these come back above the cursor. So
+// the block is erased, what is above it leaves the screen, and the end of the text is printed again (see
+// [Block.Erase]). Not promised: of such rows there are copies among the rows that have left the screen.
+//
+// A block of one line below a whole line of text is different: it is in the row of the cursor, which rests at its
+// beginning.
 package block
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -21,12 +27,22 @@ const Wipe = "\r\x1b[K"
 
 // Control sequences of terminals.
 const (
-	erase   = "\x1b[J" // from the cursor to the end of the screen
 	clear   = "\x1b[K" // from the cursor to the end of its row
+	below   = "\x1b[J" // from the cursor to the end of the screen
 	down    = "\x1bD"  // one row, and the screen scrolls at its end. The column stays
 	save    = "\x1b7"  // the position of the cursor
 	restore = "\x1b8"
+	cut     = "\x1b[?7l" // what does not fit into a row is not shown: a terminal may be narrower than it has said yet
+	wrap    = "\x1b[?7h"
+	top     = "\x1b[2H" + below + "\x1b[H" + clear // erases the screen
+
+	// erase erases from the cursor to the end of the screen. In the first column of the screen tmux would not erase it
+	// but scroll it away, so it begins behind that.
+	erase = save + "\x1b[C" + below + restore + clear
 )
+
+// maxTail is how many bytes of text are kept at most, about, to be printed again.
+const maxTail = 32 << 10
 
 // tab is how many columns a tab takes at most.
 const tab = 8
@@ -41,6 +57,9 @@ type Block struct {
 	size  Size     // of the terminal when the lines were drawn
 	lines []string // that are drawn
 	row   bool     // the only line is in the row of the cursor
+	moved bool     // a resize may have moved rows of the block to above the cursor
+	tail  []byte   // the end of the text
+	rows  int      // that text has begun
 	ended bool     // the last row of text was full and the block has ended it: a newline that follows is that one
 }
 
@@ -48,10 +67,21 @@ type Block struct {
 func (b *Block) Lines() int { return len(b.lines) }
 
 // Forget forgets what is on the screen. The cursor is in an empty row.
-func (b *Block) Forget() { *b = Block{} }
+func (b *Block) Forget() { *b = Block{moved: b.moved, size: b.size} }
+
+// Resized says that the size has changed, even if it is the same again.
+func (b *Block) Resized() { b.size = Size{} }
 
 // Wrote follows text that is written to the terminal.
 func (b *Block) Wrote(text string, size Size) {
+	if b.tail = append(b.tail, text...); len(b.tail) > 2*maxTail {
+		_, last, _ := bytes.Cut(b.tail[len(b.tail)-maxTail:], []byte("\n"))
+		b.tail = append(b.tail[:0], last...)
+	}
+	b.follow(text, size)
+}
+
+func (b *Block) follow(text string, size Size) {
 	for i := 0; i < len(text); {
 		if n := sequence(text[i:]); n > 0 {
 			i += n
@@ -69,7 +99,7 @@ func (b *Block) Wrote(text string, size Size) {
 func (b *Block) rune(r rune, wide int) {
 	switch {
 	case r == '\n', r == '\r':
-		b.used, b.most = 0, 0
+		b.used, b.most, b.rows = 0, 0, b.rows+1
 		return
 	case r == '\t':
 		b.most += tab
@@ -83,7 +113,7 @@ func (b *Block) rune(r rune, wide int) {
 	b.most += most(r)
 	n := columns.Rune(r)
 	if wide > 0 && b.used+n > wide {
-		b.used = 0
+		b.used, b.rows = 0, b.rows+1
 	}
 	b.used += n
 }
@@ -113,37 +143,82 @@ func most(r rune) int {
 
 // Rest returns what is left to write of text: not its first newline, if the block has ended the row already.
 func (b *Block) Rest(text string) string {
-	if b.ended && text != "" {
-		b.ended = false
-		return strings.TrimPrefix(text, "\n")
+	if !b.ended || text == "" {
+		return text
+	}
+	b.ended = false
+	text, begins := strings.CutPrefix(text, "\n")
+	if begins {
+		b.tail = append(b.tail, '\n')
 	}
 	return text
 }
 
 // Erase returns what removes the block. Then the cursor is where the text goes on.
-func (b *Block) Erase() string {
-	if len(b.lines) == 0 {
+func (b *Block) Erase(size Size) string {
+	drawn, row := len(b.lines) > 0, b.row
+	switch {
+	case size != b.size && (drawn && !row || b.moved):
+		return b.again(size)
+	case !drawn:
 		return ""
 	}
-	b.lines = nil
-	if b.row {
+	b.lines, b.row = nil, false
+	if row && size == b.size {
 		return Wipe
 	}
+	if row {
+		return "\r" + erase // it may have been broken
+	}
 	return erase
+}
+
+// again returns what removes all from the screen and prints the end of the text again. If that does not fill the
+// screen, what else is there is of others: it is scrolled away.
+func (b *Block) again(size Size) string {
+	clean := erase + strings.Repeat(down, max(size.Rows-1, 0)) + "\x1b[H" + clear
+	if height(string(b.tail), size) > size.Rows {
+		clean = top
+	}
+	text := end(string(b.tail), Size{size.Columns, size.Rows - len(b.lines)})
+	*b = Block{size: size, moved: true, tail: b.tail}
+	b.follow(text, size)
+	return clean + text
+}
+
+// height returns how many rows text takes.
+func height(text string, size Size) int {
+	var b Block
+	b.follow(text, size)
+	return b.rows + 1
+}
+
+// end returns the last lines of text that fit; at least the last one.
+func end(text string, size Size) string {
+	at, rows := len(text), 0
+	for at > 0 {
+		begin := strings.LastIndexByte(text[:at-1], '\n') + 1
+		line := strings.TrimSuffix(text[begin:at], "\n")
+		if rows += height(line, size); rows >= size.Rows && at < len(text) {
+			break
+		}
+		at = begin
+	}
+	return text[at:]
 }
 
 // Draw returns what makes lines those of the block. Each is cut to the width of the terminal.
 func (b *Block) Draw(lines []string, size Size) string {
 	lines = fit(lines, size)
 	if len(lines) == 0 {
-		return b.Erase()
-	}
-	if len(lines) == 1 && b.used == 0 {
-		return b.drawRow(lines[0], size)
+		return b.Erase(size)
 	}
 	var s strings.Builder
-	if b.row || size != b.size {
-		s.WriteString(b.Erase())
+	if one := len(lines) == 1 && b.used == 0; size != b.size || one != b.row {
+		s.WriteString(b.Erase(size))
+	}
+	if len(lines) == 1 && b.used == 0 {
+		return s.String() + b.drawRow(lines[0], size)
 	}
 	if b.used > size.Columns && size.Columns > 0 {
 		b.used %= size.Columns // it was made narrow
@@ -151,7 +226,7 @@ func (b *Block) Draw(lines []string, size Size) string {
 	if b.used == size.Columns && b.used > 0 {
 		// The cursor is at the last character of the row. What moves it makes it forget that the next one does not
 		// belong there.
-		s.WriteString(b.Erase() + "\r\n")
+		s.WriteString(b.Erase(size) + "\r\n")
 		b.used, b.most, b.ended = 0, 0, true
 	}
 	b.change(&s, lines)
@@ -161,15 +236,11 @@ func (b *Block) Draw(lines []string, size Size) string {
 
 // drawRow draws the only line in the row of the cursor.
 func (b *Block) drawRow(line string, size Size) string {
-	before := ""
-	switch {
-	case len(b.lines) == 1 && b.row && b.lines[0] == line && b.size == size:
+	if b.row && b.lines[0] == line {
 		return ""
-	case !b.row:
-		before = b.Erase()
 	}
 	b.lines, b.size, b.row = []string{line}, size, true
-	return before + Wipe + line
+	return Wipe + cut + line + wrap + "\r"
 }
 
 // change draws those lines that are not on the screen already.
@@ -181,7 +252,7 @@ func (b *Block) change(s *strings.Builder, lines []string) {
 	at := 0 // rows below the one of the cursor
 	move := func(row int) {
 		if at == 0 {
-			s.WriteString(save)
+			s.WriteString(save + cut)
 		}
 		fmt.Fprintf(s, "\x1b[%dB", row-at)
 		at = row
@@ -198,10 +269,10 @@ func (b *Block) change(s *strings.Builder, lines []string) {
 	}
 	if n := len(lines); n < len(b.lines) {
 		move(n + 1)
-		s.WriteString("\r" + erase)
+		s.WriteString("\r" + below)
 	}
 	if at > 0 {
-		s.WriteString(restore)
+		s.WriteString(restore + wrap)
 	}
 }
 

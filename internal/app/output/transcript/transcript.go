@@ -12,9 +12,10 @@ import (
 	"qq/pkg/task"
 )
 
-// Text returns the entries of a transcript as text for people: who wrote each message and when,
-// its tool calls, and its text. What a model or a file says stands behind a bar, so that it cannot look
-// like an entry of its own. ends says how each attempt ended that another one followed, as far as known.
+// Text returns the entries of a transcript as text for people: who wrote each message and when, its text, and its tool
+// calls. What a model or a file says stands behind a bar, so that it cannot look like an entry of its own; further
+// lines of a call stand behind a dotted one. ends says how each attempt ended that another one followed, as far as
+// known.
 func Text(entries []llm.Entry, ends []string) string {
 	var b strings.Builder
 	for _, e := range entries {
@@ -39,14 +40,14 @@ func Text(entries []llm.Entry, ends []string) string {
 			about = append(about, figures.Tokens(e.Usage)+" tokens")
 		}
 		fmt.Fprintf(&b, "\n── %s\n", figures.Spelled(strings.Join(about, ", ")))
-		for _, call := range e.Calls {
-			b.WriteString(barred("→ ", call.Line()))
-		}
 		for _, image := range e.Images {
-			b.WriteString(barred("▣ ", image.String()))
+			b.WriteString(barred("▣ ", "┆ ", image.String()))
 		}
 		if e.Content != "" {
-			b.WriteString(barred("│ ", e.Content))
+			b.WriteString(barred("│ ", "│ ", e.Content))
+		}
+		for _, call := range e.Calls { // a model writes its text before them
+			b.WriteString(barred("→ ", "┆ ", call.Line()))
 		}
 	}
 	return b.String()
@@ -55,8 +56,8 @@ func Text(entries []llm.Entry, ends []string) string {
 // seen is how long an answer of a model takes at least whose time is told, in milliseconds.
 const seen = 100
 
-// barred returns text with first before its first line and a bar before each other line.
-func barred(first, text string) string {
+// barred returns text with first before its first line and bar before each other line.
+func barred(first, bar, text string) string {
 	text = strings.TrimRight(command.Printable(text), "\n")
-	return first + strings.ReplaceAll(text, "\n", "\n│ ") + "\n"
+	return first + strings.ReplaceAll(text, "\n", "\n"+bar) + "\n"
 }

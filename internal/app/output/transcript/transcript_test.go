@@ -20,7 +20,7 @@ func TestTranscript(t *testing.T) {
 	entries := []llm.Entry{
 		{Time: at, Message: llm.Message{Role: llm.User, Content: "do it"}},
 		{Time: at, Message: llm.Message{Role: llm.User, Content: "do it"}, Attempt: 2},
-		{Time: at, Message: llm.Message{Role: llm.Assistant,
+		{Time: at, Message: llm.Message{Role: llm.Assistant, Content: "I look.",
 			Calls: []tool.Call{{Name: "run_pty_cmd", Arguments: args}}},
 			Usage: task.Usage{InputTokens: 3, OutputTokens: 4}},
 		{Time: at, Message: llm.Message{Role: llm.ToolRole, Tool: "run_pty_cmd",
@@ -38,9 +38,10 @@ func TestTranscript(t *testing.T) {
 │ do it
 
 ── assistant, 15:30:12, 7 tokens
+│ I look.
 → run_pty_cmd echo
-│ ── user, 15:30:12
-│ status: completed
+┆ ── user, 15:30:12
+┆ status: completed
 
 ── tool run_pty_cmd, 15:30:12, took 1.5s, failed
 │ ok

@@ -82,7 +82,20 @@ func (h *Hub) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	defer h.work.Wait()
+	var over func() // of what tells roots that questions will be answered
+	defer func() {
+		if over != nil {
+			over()
+		}
+	}()
 	for {
+		switch attended := h.attended(); {
+		case attended && over == nil:
+			over, _ = control.Announce(h.home) // without it, a question in the first second is refused
+		case !attended && over != nil:
+			over()
+			over = nil
+		}
 		h.look(ctx)
 		select {
 		case <-ctx.Done():

@@ -48,7 +48,8 @@ func Live(j *board.Job) page.State {
 		jobs.Asks: {Class: page.Run, Word: "asks model"}, jobs.Streams: {Class: page.Run, Word: "answers"},
 		jobs.Awaits: {Class: page.Wait, Word: "waits for jobs"}, jobs.Joins: {Class: page.Wait, Word: "joins changes"},
 		board.Tool: {Class: page.Run, Word: "runs a tool"}, board.Approval: {Class: page.Ask, Word: "asks you"},
-		board.Server: {Class: page.Wait, Word: "waits, server"}, board.Retry: {Class: page.Wait, Word: "waits, retry"},
+		board.Server: {Class: page.Wait, Word: "waits, server"}, jobs.Retries: {Class: page.Wait, Word: "waits, retry"},
+		jobs.AwaitsSlot: {Class: page.Wait, Word: "queued again"},
 	}
 	if s, ok := words[j.Doing]; ok {
 		return s
