@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"qq/internal/app/serve/page"
-	"qq/internal/app/serve/words"
 	"qq/internal/tools/edit"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
@@ -143,8 +142,9 @@ func (c *changes) add(name, called, note string, lines []page.Piece) {
 		f.Note = strings.TrimPrefix(f.Note+", then "+note, ", then ")
 	}
 	if left := maxLines - len(f.Lines); len(lines) > left {
-		more := words.Plural(len(lines)-left, "more line")
-		lines = append(lines[:max(left, 0):max(left, 0)], page.Piece{Class: "gap", Text: page.Clean("[" + more + "]")})
+		left = max(left, 0)
+		more := fmt.Sprintf("[%d more lines]", len(lines)-left)
+		lines = append(lines[:left:left], page.Piece{Class: "gap", Text: page.Clean(more)})
 	}
 	f.Lines = append(f.Lines, lines...)
 }
