@@ -115,8 +115,8 @@ func TestChangesSayWhatIsNotKnown(t *testing.T) {
 	written := said("write_file", `{"path":"./a.txt","content":"one\n2\n"}`, "wrote a.txt: 2 lines")
 	edited := said("edit_file", `{"path":"a.txt","old_text":"one","new_text":"ONE"}`, "edited a.txt, line 1")
 	rest := "made.txt: changed by a command, or by a job below: there is no diff\n"
-	assert.Equal(t, "./a.txt: overwritten, then edited\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n@@ -1,2 +1,2 @@\n-one\n+ONE\n 2\n"+
-		rest, shown(read, written, edited))
+	both := "@@ -1,2 +1,2 @@\n one\n-two\n+2\n@@ -1,2 +1,2 @@\n-one\n+ONE\n 2\n"
+	assert.Equal(t, "./a.txt: overwritten, then edited\n"+both+rest, shown(read, written, edited))
 	unknown := "./a.txt: written whole: what was there before is not recorded\n@@ -0,0 +1,2 @@\n+one\n+2\n" + rest
 	assert.Equal(t, unknown, shown(written))
 	part := said("read_file", `{"path":"a.txt"}`, "one\n[lines 1-1 of 2: read on with start_line=2]")
