@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 // pane is a person at a tmux with a shell in it.
 type pane struct {
 	*world
-	server string
+	server string // its socket
 }
 
 // tmux starts a shell in a tmux of that size. Without tmux the test is skipped.
@@ -26,7 +27,7 @@ func (w *world) tmux(columns, rows int) *pane {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		w.Skip("tmux is not installed")
 	}
-	p := &pane{world: w, server: fmt.Sprint("qq", os.Getpid(), w.Name())}
+	p := &pane{world: w, server: filepath.Join(w.TempDir(), "tmux")}
 	w.Cleanup(func() { _ = p.command("kill-server").Run() })
 	p.run("-f", os.DevNull, "new-session", "-d", "-x", fmt.Sprint(columns), "-y", fmt.Sprint(rows), "env", "PS1=> ",
 		"bash", "--norc", "-i")
@@ -34,7 +35,7 @@ func (w *world) tmux(columns, rows int) *pane {
 }
 
 func (p *pane) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("tmux", append([]string{"-u", "-L", p.server}, args...)...)
+	cmd := exec.Command("tmux", append([]string{"-u", "-S", p.server}, args...)...)
 	cmd.Dir, cmd.Env = p.dir, append(p.env, "LC_ALL=C.UTF-8")
 	return cmd
 }
