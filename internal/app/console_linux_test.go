@@ -37,7 +37,7 @@ func consoleWorld(t *testing.T) (*world, *standin.Server) {
 			last, said := p.Messages[len(p.Messages)-1], p.Last("user")
 			switch {
 			case strings.Contains(said, "write it") && last.Role != "tool":
-				return called("write_file", map[string]any{"path": "a.txt", "content": "b\n"})
+				return "I write now.\n" + called("write_file", map[string]any{"path": "a.txt", "content": "b\n"})
 			case strings.Contains(said, "run it") && last.Role != "tool":
 				return called("run_pty_cmd", map[string]any{"command": "touch begun; sleep 100"})
 			case last.Role == "tool":
@@ -179,6 +179,7 @@ func TestConsoleCtrlC(t *testing.T) {
 	s.say("run it")
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(w.dir, "begun")); return err == nil },
 		10*time.Second, 5*time.Millisecond, s.shown())
+	s.until("running run_pty_cmd touch begun")
 	stopped()
 	s.say("!sleep 100") // a command runs
 	s.until("running sleep 100")
@@ -373,6 +374,9 @@ func TestConsoleApprovals(t *testing.T) {
 	s := w.console("-a", "coder")
 	s.say("write it")
 	s.until("[n]o: ")
+	said := strings.Index(s.shown(), "I write now.")
+	assert.Positive(t, said)
+	assert.Less(t, said, strings.Index(s.shown(), "asks: write_file"), "a question comes after what its agent has said")
 	s.say("s")
 	s.until("The tool said: created a.txt")
 	s.answered(1)

@@ -127,7 +127,7 @@ func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (tas
 	})
 	res := c.run(ctx, start, in, r)
 	if n := len(c.inbox) + int(c.lost.Load()); n > 0 {
-		res.Warnings = append(res.Warnings, fmt.Sprintf("%d messages to it were not read", n))
+		res.Warnings = append(res.Warnings, fmt.Sprintf("messages to it that were not read: %d", n))
 	}
 	frame := Result{
 		Status: res.Status, Error: res.Err(), Usage: res.Usage, Structured: res.Structured,

@@ -329,7 +329,7 @@ func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 func (h *handle) conclude(r *task.Result) {
 	r.ChangedFiles = h.changed.With(r.ChangedFiles)
 	if unread := len(h.inbox); unread > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%d messages to it were not read", unread))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("messages to it that were not read: %d", unread))
 	}
 	unsaid := h.exec.lease.Unnamed(r.Unsaid, cmp.Or(h.job.Dir, h.job.WorkingDir), h.s.cfg.Paths)
 	r.Warnings = append(r.Warnings, changes.Warnings(h.job.Targets, r.ChangedFiles, unsaid)...)

@@ -372,7 +372,7 @@ func TestUnreadMessages(t *testing.T) {
 			require.EqualError(t, p.Send(ctx, c.ID, "x"), "too many messages are unread: wait until some were read")
 			results, err := p.Wait(ctx, nil, 0)
 			require.NoError(t, err)
-			assert.Equal(t, []string{"64 messages to it were not read"}, results[0].Warnings)
+			assert.Equal(t, []string{"messages to it that were not read: 64"}, results[0].Warnings)
 		})
 	})
 }

@@ -42,6 +42,7 @@ func TestConsoleCost(t *testing.T) {
 	s.press("\x15\x03")
 	s.shows("stopped by Ctrl-C")
 	s.gone("at work")
+	assert.NotContains(t, s.text(), "warning", "that the children ended too, is no news")
 	s.press("/session new\r[[hello]]\r")
 	s.shows("Hello there.")
 	s.press("\x04")

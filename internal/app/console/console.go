@@ -82,6 +82,7 @@ type console struct {
 	stopTurn context.CancelCauseFunc
 	stopping bool // a person has ended the turn
 	ended    chan outcome
+	flush    chan chan struct{} // asks for what is in the inbox to be shown; what is sent is closed then
 	reply    reply
 	hint     string    // below the editor
 	pressed  time.Time // when Control-C was pressed last
@@ -106,7 +107,7 @@ func Wanted(i *command.Invocation, c *cli.Context) bool {
 // Run holds a conversation until the person ends it.
 func Run(flags *cli.Context, i *command.Invocation, p Process, s Signals, begin session.Choice) error {
 	c := &console{Invocation: i, ctx: flags.Context, flags: flags, process: p, inbox: newInbox(), session: begin,
-		ended: make(chan outcome, 1)}
+		ended: make(chan outcome, 1), flush: make(chan chan struct{})}
 	if err := flags.Set("cwd", i.Checkout.Dir); err != nil { // it is read again when a flag changes
 		return err
 	}
@@ -184,8 +185,19 @@ type owner struct{ *console }
 // Print implements command.Owner.
 func (o owner) Print(text string) { o.inbox.put(note, text) }
 
-// Lend implements command.Lender.
+// settle waits until what an agent has said is on the screen, but not long.
+func (c *console) settle() {
+	late, done := time.After(again/4), make(chan struct{})
+	select {
+	case c.flush <- done:
+		<-done
+	case <-late: // nobody shows anything now
+	}
+}
+
+// Lend implements command.Lender. A question comes after what its agent has said.
 func (o owner) Lend() {
+	o.settle()
 	p := o.paper
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,6 +244,10 @@ func (c *console) loop(interrupts <-chan os.Signal) {
 			later = nil
 			c.show(c.inbox.take(false))
 			c.draw()
+		case done := <-c.flush:
+			c.show(c.inbox.take(false))
+			c.draw()
+			close(done)
 		case o := <-c.ended:
 			c.show(c.inbox.take(false))
 			c.finish(o)
@@ -420,9 +436,7 @@ func (c *console) finish(o outcome) {
 		c.write(c.reply.renderer.Write(o.res.Output))
 		c.endText()
 	}
-	for _, w := range o.res.Warnings {
-		c.say("qq: warning: " + w)
-	}
+	c.warn(o.res.Warnings)
 	if !o.res.Success {
 		c.fail(errors.New(o.res.Err()))
 	}
@@ -432,6 +446,16 @@ func (c *console) finish(o outcome) {
 	}
 	if !c.Quiet {
 		c.paper.add(c.paper.dim("("+line+")") + "\n")
+	}
+}
+
+// warn shows warnings. That children have ended, which the person has ended with the answer, is none.
+func (c *console) warn(all []string) {
+	for _, w := range all {
+		ended := strings.HasSuffix(w, ": "+errInterrupted.Problem) || strings.HasSuffix(w, "sub-agents failed")
+		if !c.stopping || !ended {
+			c.say("qq: warning: " + w)
+		}
 	}
 }
 

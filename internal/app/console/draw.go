@@ -10,6 +10,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/joblines"
 	"qq/internal/app/output"
+	"qq/internal/control/board"
 	"qq/internal/models"
 	"qq/internal/terminal/editor"
 	"qq/internal/terminal/markdown"
@@ -293,6 +294,8 @@ func (c *console) status(wide, high int) []string {
 		does = "running " + c.turn.Typed.line
 	case c.reply.tail != "" || c.reply.said:
 		does = "answering"
+	case len(snap.Jobs) > 0 && snap.Jobs[0].Doing == board.Tool:
+		does = "running " + joblines.Does(&snap.Jobs[0])
 	}
 	if text := block.Count.String(); text != "" && !c.stopping {
 		does = text

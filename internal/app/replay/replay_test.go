@@ -67,6 +67,7 @@ func recorded(t *testing.T) history.History {
 	failed := task.Task{}.Ended(task.TurnLimit, "all turns")
 	failed.Output, failed.Usage = "so far", task.Usage{InputTokens: 50}
 	require.NoError(t, by.Finish("", "child-1", failed))
+	failed.Structured = json.RawMessage(`{"a":1}`)
 	require.NoError(t, by.Finish("", "prompt-1", failed))
 	say := func(s *session.Session, run string, entries ...llm.Entry) {
 		for _, e := range entries {
@@ -122,7 +123,7 @@ func TestPlay(t *testing.T) {
 	assert.Equal(t, &task.Did{Calls: map[string]int{"read_file": 1}, Model: task.ModelTime{Answers: 2, FirstMS: 2000,
 		TookMS: 4000}}, got.B.Did)
 	assert.Len(t, got.Transcript, 4)
-	assert.Equal(t, []string{"1 image"}, got.Left)
+	assert.Equal(t, []string{"1 image", "the schema of the answer"}, got.Left)
 	assert.False(t, got.Same)
 	assert.Equal(t, 1, s.ended)
 
