@@ -79,9 +79,9 @@ func TestQuestionsInReverse(t *testing.T) {
 	require.NoError(t, c.Answer(asked[1].QuestionID, approval.Once))
 	s.until(`echo ` + name(1) + ` >> log" → once, from qq serve or another face`)
 	err = c.Answer(asked[1].QuestionID, approval.No)
-	assert.ErrorContains(t, err, "was already answered at the socket: once")
+	assert.ErrorContains(t, err, "was already answered elsewhere: once")
 	err = c.Answer(asked[2].QuestionID, approval.No)
-	assert.ErrorContains(t, err, "was already answered at the terminal: once")
+	assert.ErrorContains(t, err, "was already answered at the terminal of its run: once")
 	require.Eventually(t, func() bool { return w.content("log") == name(2)+"\n"+name(1)+"\n" }, 30*time.Second,
 		5*time.Millisecond)
 	s.until("[n]o: ")

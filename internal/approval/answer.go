@@ -30,7 +30,11 @@ func (e *OverError) Error() string {
 	if e.By == "" {
 		return fmt.Sprintf("question %s is over: %s", id, e.Answer)
 	}
-	return fmt.Sprintf("question %s was already answered at the %s: %s", id, e.By, e.Answer)
+	where := "at the terminal of its run"
+	if e.By == BySocket {
+		where = "elsewhere"
+	}
+	return fmt.Sprintf("question %s was already answered %s: %s", id, where, e.Answer)
 }
 
 // given reports whether a is an answer of a person.

@@ -75,7 +75,7 @@ func TestAnswerTooLate(t *testing.T) {
 		cancel(errors.New("timed out"))
 		h.wg.Wait()
 		for summary, want := range map[string]string{
-			"answered": "was already answered at the terminal: once", "late": "is over: unanswered",
+			"answered": "was already answered at the terminal of its run: once", "late": "is over: unanswered",
 			"withdrawn": "is over: cancelled",
 		} {
 			var over *OverError

@@ -107,6 +107,14 @@ func (st *Store) Load(id string) (Transcript, error) {
 	if err != nil {
 		return Transcript{}, err
 	}
+	return st.Whole(id)
+}
+
+// Whole is like [Store.Load] for an id that is a whole one. It does not look what else is in the folder.
+func (st *Store) Whole(id string) (Transcript, error) {
+	if !valid(id) {
+		return Transcript{}, fmt.Errorf("%w: %q is no id", ErrNotFound, id)
+	}
 	f, err := st.open(id, os.O_RDONLY)
 	if err != nil {
 		return Transcript{}, err

@@ -19,11 +19,14 @@ import (
 	"qq/internal/standin"
 )
 
-// TestStoppedFaces: a batch goes on, and its root keeps nothing of them, while a qq top, a qq runs watch and a qq serve are
-// stopped and then killed, clients subscribe and never read, and 1,000 subscribers come and go.
+// TestStoppedFaces: a batch goes on, and its root keeps nothing of them, while a qq top, a qq runs watch and a qq serve
+// are stopped and then killed, clients subscribe and never read, and 1,000 subscribers come and go.
 func TestStoppedFaces(t *testing.T) {
-	w := newWorld(t, standin.Script{Start: "[[look]]", Text: strings.Repeat("It is there. ", 100)},
-		standin.Script{Start: "[[wait]]", Text: "It has come.", Fault: &standin.Fault{BeforeFirst: time.Minute}})
+	// Each begins to answer at once: a server that lets one wait would get fewer requests.
+	w := newWorld(t, standin.Script{Start: "[[look]]", Text: strings.Repeat("It is there. ", 100),
+		Fault: &standin.Fault{Between: time.Millisecond}},
+		standin.Script{Start: "[[wait]]", Text: strings.Repeat("Not yet. ", 3000),
+			Fault: &standin.Fault{Between: 100 * time.Millisecond}})
 	const tasks, stuck = 60, 4
 	args := []string{"batch", "-j", "5", "-a", "explorer", "--plan", "off", "-m", "{}", ":::", "[[wait]]"}
 	for i := range tasks {
@@ -118,7 +121,9 @@ func (w *world) face(args ...string) *os.Process {
 
 func (w *world) eventually(what string, is func() bool) {
 	w.Helper()
-	require.Eventually(w, is, time.Minute, 10*time.Millisecond, what)
+	begun := time.Now()
+	require.Eventually(w, is, 3*time.Minute, 10*time.Millisecond, what)
+	w.Logf("%s after %v", what, time.Since(begun))
 }
 
 // descriptors returns how many files a process has open.

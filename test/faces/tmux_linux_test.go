@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 // pane is a person at a tmux with a shell in it.
 type pane struct {
 	*world
-	server string
+	server string // its socket
 }
 
 // tmux starts a shell in a tmux of that size. Without tmux the test is skipped.
@@ -26,7 +27,7 @@ func (w *world) tmux(columns, rows int) *pane {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		w.Skip("tmux is not installed")
 	}
-	p := &pane{world: w, server: fmt.Sprint("qq", os.Getpid(), w.Name())}
+	p := &pane{world: w, server: filepath.Join(w.TempDir(), "tmux")}
 	w.Cleanup(func() { _ = p.command("kill-server").Run() })
 	p.run("-f", os.DevNull, "new-session", "-d", "-x", fmt.Sprint(columns), "-y", fmt.Sprint(rows), "env", "PS1=> ",
 		"bash", "--norc", "-i")
@@ -34,7 +35,7 @@ func (w *world) tmux(columns, rows int) *pane {
 }
 
 func (p *pane) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("tmux", append([]string{"-u", "-L", p.server}, args...)...)
+	cmd := exec.Command("tmux", append([]string{"-u", "-S", p.server}, args...)...)
 	cmd.Dir, cmd.Env = p.dir, append(p.env, "LC_ALL=C.UTF-8")
 	return cmd
 }
@@ -128,4 +129,44 @@ func TestTmuxResize(t *testing.T) {
 		p.resize(80, rows)
 		is(fmt.Sprint(rows, " rows"))
 	}
+}
+
+// TestTmuxTop: after any series of resizes qq top fills the screen, and no row of it is there twice.
+func TestTmuxTop(t *testing.T) {
+	const jobs = 4
+	w := newWorld(t, delegation(jobs, time.Minute)...)
+	w.env = append(w.env, "QQ_MAX_PARALLEL=8")
+	s := w.sit(80, 24, "[[hand on]]")
+	s.shows(fmt.Sprint(jobs, " at work"))
+	p := w.tmux(80, 24)
+	p.run("send-keys", w.bin+" top", "Enter")
+	is := func(columns, lines int) {
+		t.Helper()
+		p.until(fmt.Sprint(columns, " columns, ", lines, " lines"), func(rows []string) bool {
+			at := 0
+			for _, row := range rows {
+				if strings.Contains(row, "● explorer") {
+					at++
+				}
+			}
+			all := strings.Join(rows, "\n")
+			return len(rows) == lines && at == jobs && strings.HasPrefix(rows[0], "qq top") && strings.HasPrefix(
+				rows[lines-1], "? keys") && strings.Count(all, "qq top") == 1 && strings.Count(all, "? keys") == 1
+		})
+	}
+	is(80, 24)
+	for _, columns := range []int{60, 100, 50, 80} {
+		p.resize(columns, 24)
+		is(columns, 24)
+	}
+	for i := range 15 {
+		p.resize(40+i*37%120, 14+i%12)
+		time.Sleep(20 * time.Millisecond)
+	}
+	p.resize(80, 24)
+	is(80, 24)
+	p.run("send-keys", "q")
+	p.until("left", func(rows []string) bool { return rows[len(rows)-1] == ">" })
+	s.press("\x03")
+	s.wait()
 }

@@ -134,6 +134,7 @@ func TestPlanAndComparison(t *testing.T) {
 	p.Reads("Batch of 2 tasks")
 	p.Click("main > p .button")
 	p.Until(`document.querySelectorAll("input.choose").length === 3`)
+	shots(p, "choose-runs")
 	p.Value(`[...document.querySelectorAll(".runs li")].filter(li => li.innerText.includes("Batch")).forEach(li => `+
 		`li.querySelector("input").click())`, nil)
 	p.Click("#compare button")

@@ -248,7 +248,7 @@ func TestApprovalForSession(t *testing.T) {
 	q := w.onTerminal("Do it all. [[fan]]", "--output-format", "stream-json", "--allow", "run_parallel_tasks")
 	q.until("two wait", func() bool { return len(where(q.events(), "validation_required")) == 2 })
 	q.list(2)
-	q.press("s")
+	q.press("s\r")
 	e := q.wait()
 	assert.Equal(t, 0, e.code, "exit code")
 	got := verdicts(t, events(t, e.stdout))

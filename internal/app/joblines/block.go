@@ -38,8 +38,7 @@ type Count struct {
 	More           bool // there were more of them
 }
 
-// String returns the counts for a status line: "3 at work, 2 queued". Of the ended jobs it counts those that are not
-// shown.
+// String returns the counts for a status line: "3 at work, 2 queued, 5 ended (1 failed)".
 func (c Count) String() string {
 	var parts []string
 	add := func(n int, what string) {
@@ -107,8 +106,13 @@ func Of(list []board.Job, past []board.Ended, v View) Block {
 	walk(t.top, nil, func(n *Node) { rows = append(rows, n) }, &b.Count)
 	shown := choose(rows, v)
 	for _, n := range rows {
+		if n.Job == nil {
+			b.Count.end(n.Past)
+		}
 		if !shown[n] {
-			b.Count.hide(n)
+			if n.Job != nil {
+				b.Count.Hidden++
+			}
 			continue
 		}
 		l := n.line(v.Now)
@@ -122,15 +126,6 @@ func Of(list []board.Job, past []board.Ended, v View) Block {
 		b.Lines = append(b.Lines, Line{n.ID(), n.Job != nil, mark + l.fit(v.Width-len([]rune(mark)))})
 	}
 	return b
-}
-
-// hide counts a job that has no line.
-func (c *Count) hide(n *Node) {
-	if n.Job != nil {
-		c.Hidden++
-		return
-	}
-	c.end(n.Past)
 }
 
 func (c *Count) end(e *board.Ended) {

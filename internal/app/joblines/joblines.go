@@ -44,6 +44,7 @@ const (
 	wholeName  = 24
 	leastDoes  = 10
 	leastAbout = 16
+	shortAbout = 7 // where there is no room for more
 )
 
 // fit returns the line in at most that many columns. What matters less is left out first: the task, the tokens, what it
@@ -74,8 +75,13 @@ func (l line) fit(width int) string {
 		does = max(room-len(gap)-max(name-least, 0), 1)
 	}
 	hasDoes := take(l.does, does)
+	about := leastAbout
+	if !l.whole && room < 2*len(gap)+columns.Of(l.tokens)+about {
+		about = shortAbout // a piece of the task tells lines apart
+	}
+	hasAbout := !l.whole && take(l.about, about)
 	hasTokens := take(l.tokens, whole)
-	hasAbout := take(l.about, leastAbout)
+	hasAbout = hasAbout || take(l.about, about)
 	grow := func(text string, least int) string { // with what is left
 		more := min(max(columns.Of(text)-least, 0), room)
 		room -= more
@@ -92,7 +98,7 @@ func (l line) fit(width int) string {
 		text += gap + l.tokens
 	}
 	if hasAbout {
-		text += gap + grow(l.about, leastAbout)
+		text += gap + grow(l.about, about)
 	}
 	return text
 }

@@ -65,8 +65,8 @@ func TestBlock(t *testing.T) {
 		`  ? coder  waits for your approval  12 s  3.1k  Find c`,
 		`  ● explorer  grep_file "foo"  12 s  3.1k  Find d`,
 	}, texts(b))
-	assert.Equal(t, Count{AtWork: 4, Queued: 1, Ended: 1}, b.Count)
-	assert.Equal(t, "4 at work, 1 queued, 1 ended", b.Count.String())
+	assert.Equal(t, Count{AtWork: 4, Queued: 1, Ended: 5, Failed: 1}, b.Count)
+	assert.Equal(t, "4 at work, 1 queued, 5 ended (1 failed)", b.Count.String())
 
 	b = Of(list, ended, View{Now: now, Width: 77, Most: 3, Chosen: "c"})
 	assert.Equal(t, []string{
@@ -168,5 +168,21 @@ func BenchmarkBlock(b *testing.B) {
 	}
 	for b.Loop() {
 		Of(list, nil, View{Now: now, Width: 80, Most: 10})
+	}
+}
+
+// TestNarrow: at 40 columns a line has a piece of its task, so that a person can tell it from others.
+func TestNarrow(t *testing.T) {
+	j := board.Job{Job: jobs.Job{ExecutionID: "a", ParentExecutionID: "r", Agent: "explorer",
+		Task:  "Look at the first half",
+		State: task.Running, Doing: jobs.Asks, Model: "ollama:qwen3-coder", Started: now}}
+	j.Subtree.InputTokens = 3100
+	root := board.Job{Job: jobs.Job{ExecutionID: "r"}}
+	for width, want := range map[int]string{
+		37: "● explorer  waits for…  12 s  Look a…",
+		57: "● explorer  waits for qwen…  12 s  3.1k  Look at the fir…",
+	} {
+		b := Of([]board.Job{root, j}, nil, View{Now: now.Add(12 * time.Second), Width: width, Most: 3})
+		assert.Equal(t, want, b.Lines[0].Text)
 	}
 }

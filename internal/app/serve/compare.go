@@ -2,11 +2,20 @@ package serve
 
 import (
 	"net/http"
+	"time"
 
 	"qq/internal/app/serve/view"
 	"qq/internal/record/history"
 	"qq/pkg/task"
 )
+
+// began is when a run began.
+func began(r history.Run) time.Time {
+	if r.Batch != nil {
+		return r.Batch.Started
+	}
+	return r.Jobs[0].Started
+}
 
 // compare shows two runs side by side, with the pairs that qq runs diff has.
 func (s *server) compare(w http.ResponseWriter, r *http.Request) error {
@@ -27,6 +36,9 @@ func (s *server) compare(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	a, b := both[0], both[1]
+	if len(q["run"]) > 0 && began(b).Before(began(a)) { // the list has the newest first
+		a, b = b, a
+	}
 	if (a.Batch == nil) != (b.Batch == nil) {
 		return task.Hinted("choose two batches, or two prompts", "%w: one is a batch, and the other is none", errChoice)
 	}

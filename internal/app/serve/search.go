@@ -10,6 +10,7 @@ import (
 	"qq/internal/app/serve/view"
 	"qq/internal/app/serve/words"
 	"qq/internal/record/ledger"
+	"qq/pkg/task"
 )
 
 // around is how many bytes of the text around what was found are shown.
@@ -52,7 +53,14 @@ func (s *server) found(text, behind string) (page.Found, error) {
 			When: words.When(r.Started, s.now()), Stamp: page.Stamp(r.Started), Meta: []page.Text{page.Line(r.Agent,
 				40)},
 		}
-		for _, in := range []string{r.Summary, r.Error, r.Task} {
+		if r.Batch != "" {
+			row.Meta = append(row.Meta, page.Clean("batch "+task.ShortID(r.Batch)))
+		}
+		found := []string{r.Summary, r.Error}
+		if len(r.Task) > view.MaxTitle { // else the name has all of it
+			found = append(found, r.Task)
+		}
+		for _, in := range found {
 			if row.Pieces = excerpt(in, text); row.Pieces != nil {
 				break
 			}

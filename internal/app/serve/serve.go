@@ -85,7 +85,9 @@ func (s serving) serve(c *cli.Context) (err error) {
 	defer work.Wait()
 	defer stop()
 	work.Go(func() { hub.Run(ctx) })
-	s.invite(web.guard)
+	if err := s.invite(web.guard); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	return run(ctx, guard.Server(web.guard.Wrap(web.handler(), web.opened())), listener)
 }
 
@@ -107,18 +109,22 @@ func (s *server) opened() http.Handler {
 	})
 }
 
-// invite prints an address, and another one each time that the person presses Enter.
-func (s serving) invite(g *guard.Guard) {
-	fmt.Fprintln(s.Out, g.Address())
+// invite prints an address, and another one each time that the person presses Enter. Nobody can use a server whose
+// address cannot be printed.
+func (s serving) invite(g *guard.Guard) error {
+	if _, err := fmt.Fprintln(s.Out, g.Address()); err != nil {
+		return fmt.Errorf("print the address: %w", err)
+	}
 	s.Note("open that address; it works once. Ctrl-C ends the server, and no run")
 	if info, err := s.In.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return
+		return nil
 	}
 	go func() { // it ends with the process: nothing can end the read of a terminal
 		for lines := bufio.NewScanner(s.In); lines.Scan(); {
 			fmt.Fprintln(s.Out, g.Address())
 		}
 	}()
+	return nil
 }
 
 // run serves until ctx has ended.

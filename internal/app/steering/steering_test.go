@@ -153,6 +153,9 @@ func TestTranscript(t *testing.T) {
 
 // TestCost: the block of a run with 200 children takes at most two hundredths of a processor at 10 frames a second.
 func TestCost(t *testing.T) {
+	if testing.Short() { // also under the race detector
+		t.Skip("it measures")
+	}
 	r, now := &run{}, time.Now()
 	for i := range 200 {
 		r.jobs = append(r.jobs, board.Job{

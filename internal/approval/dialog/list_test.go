@@ -517,7 +517,7 @@ func TestAnswersAtTheSameMoment(t *testing.T) {
 			h.expect(fmt.Sprintf("(run: step %d → no, from qq serve or another face)\r\n", n))
 			continue
 		}
-		require.ErrorContains(t, err, "already answered at the terminal: once")
+		require.ErrorContains(t, err, "already answered at the terminal of its run: once")
 		require.Equal(t, "once terminal", by)
 		h.mu.Lock()
 		assert.True(t, h.got[fmt.Sprint("run: step ", n)].Allowed)

@@ -283,6 +283,10 @@ func answerOf(line string, q tool.Question) approval.Answer {
 	return ""
 }
 
+// singleHelp lists the keys of a single question.
+const singleHelp = "type a letter in brackets, or its word, and Enter; Control-D means no, Control-C ends the run, " +
+	"Control-Z stops it until fg"
+
 // converse shows q and reads lines until one is an answer.
 func (p *Terminal) converse(ctx context.Context, q tool.Question) (approval.Answer, error) {
 	whole := false
@@ -298,6 +302,9 @@ func (p *Terminal) converse(ctx context.Context, q tool.Question) (approval.Answ
 		case unseen && (word == "a" || word == "all"):
 			whole = true
 			text, unseen = page{size: p.size(), colour: p.colour}.question(q, whole)
+		case word == "?":
+			rows := wrapped(singleHelp, max(p.size().columns-barWidth, leastWidth))
+			text = indent + strings.Join(rows, "\n"+indent) + "\n"
 		case answer == "": // also Enter, which is typed by habit
 			text = indent + "type one of the letters in brackets\n"
 		case unseen && answer != approval.No:

@@ -181,6 +181,8 @@ func TestNoAnswer(t *testing.T) {
 		d.typed(line + "\n")
 	}
 	d.expect(choice)
+	d.typed("?\n")
+	assert.Contains(t, d.expect(choice), "  type a letter in brackets, or its word, and Enter; Control-D means no,")
 	d.typed("o")
 	d.expect("o")
 	assert.Empty(t, c, "an answer ends with Enter")

@@ -3,6 +3,8 @@ package history
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -182,4 +184,21 @@ func BenchmarkRun(b *testing.B) {
 		require.NoError(b, err)
 		require.Len(b, r.Jobs, 10_000)
 	}
+}
+
+// The transcript of a job is opened by its name: a folder of thousands is not searched for each.
+func TestTranscriptIsNotSearched(t *testing.T) {
+	b := open(t)
+	folder := filepath.Join(ledger.Transcripts(b.home), "root-1")
+	s, err := session.Open(folder).Begin(session.Header{ID: "job-x"})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(llm.Entry{Message: llm.Message{Role: llm.User, Content: "hello"}}))
+	require.NoError(t, s.Close())
+	require.NoError(t, os.Chmod(folder, 0o100)) // its names cannot be read
+	t.Cleanup(func() { assert.NoError(t, os.Chmod(folder, 0o700)) })
+	got, err := b.Transcript(ledger.Run{ID: "job-x", Root: "root-1"})
+	require.NoError(t, err)
+	assert.Len(t, got.Entries, 1)
+	_, err = b.Transcript(ledger.Run{ID: "job", Root: "root-1"})
+	assert.ErrorIs(t, err, session.ErrNotFound, "the beginning of an id is not enough")
 }

@@ -32,9 +32,9 @@ func isOf(run ledger.Run, e llm.Entry) bool {
 // has none, and old ones are removed.
 func (h History) Transcript(run ledger.Run) (session.Transcript, error) {
 	if run.Session == "" {
-		return session.Archive{Dir: ledger.Transcripts(h.home)}.Of(run.Root).Load(run.ID)
+		return session.Archive{Dir: ledger.Transcripts(h.home)}.Of(run.Root).Whole(run.ID)
 	}
-	t, err := session.Of(h.home).Load(run.Session)
+	t, err := session.Of(h.home).Whole(run.Session)
 	t.Entries = slices.DeleteFunc(t.Entries, func(e llm.Entry) bool { return !isOf(run, e) })
 	return t, err
 }

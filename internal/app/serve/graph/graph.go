@@ -47,7 +47,7 @@ type Drawing struct {
 
 // Sizes of nodes.
 const (
-	NodeWidth  = 190.0
+	NodeWidth  = 250.0
 	NodeHeight = 34.0
 	gapX       = 60.0
 	gapY       = 12.0

@@ -63,7 +63,7 @@ func New(root, field, form string) (*Pages, error) {
 		"root": func() string { return root }, "form": func() template.HTML { return hidden },
 		"joburl": func(id string) string { return root + "job/" + id },
 		"clean":  Clean, "brief": func(s string) string { return Line(s, 27).String() },
-		"short": func(s string) string { return Line(s, 24).String() }, "exported": func() template.HTML { return "" },
+		"short": func(s string) string { return Line(s, 33).String() }, "exported": func() template.HTML { return "" },
 	}
 	served, err := template.New("").Funcs(funcs).ParseFS(files, "templates/*.html")
 	if err != nil {

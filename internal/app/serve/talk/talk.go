@@ -4,23 +4,18 @@ package talk
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"qq/internal/app/figures"
 	"qq/internal/app/serve/page"
-	"qq/internal/tools/edit"
 	"qq/pkg/llm"
 	"qq/pkg/task"
-	"qq/pkg/tool"
 )
 
 const (
-	maxText     = 20_000    // bytes of a text of a message
-	foldFrom    = 700       // bytes of the result of a tool that is folded
-	maxDiffs    = 100       // changes of one job
-	maxDiffSize = 100 << 10 // bytes of one
+	maxText  = 20_000 // bytes of a text of a message
+	foldFrom = 700    // bytes of the result of a tool that is folded
 )
 
 // Shorten returns the beginning of a text that is too long, with a line that says how much is missing.
@@ -85,93 +80,6 @@ func indented(args json.RawMessage) string {
 		return string(args)
 	}
 	return strings.TrimSpace(strings.ReplaceAll(out.String(), `\n`, "\n    "))
-}
-
-// Changes are what a job has changed: the calls of its transcript that changed a file, and the names of the other files
-// that changed.
-func Changes(changed []string, entries []llm.Entry) (files []page.File) {
-	failed, done := map[string]bool{}, map[string]bool{}
-	for _, e := range entries {
-		if e.Role == llm.ToolRole {
-			failed[e.CallID], done[e.CallID] = e.Failed, true
-		}
-	}
-	named := map[string]bool{}
-	for _, e := range entries {
-		for _, c := range e.Calls {
-			name, f, ok := change(c)
-			if !ok || failed[c.ID] || !done[c.ID] {
-				continue
-			}
-			named[among(changed, name)] = true
-			if files = append(files, f); len(files) == maxDiffs {
-				return files
-			}
-		}
-	}
-	for _, name := range changed {
-		if !named[name] {
-			files = append(files, page.File{Name: page.Line(name, 300),
-				Note: "changed by a command, or by a job below"})
-		}
-	}
-	return files
-}
-
-// among returns the name in changed, relative to the folder of a job, of the file that a call names in its own way. A
-// path from the top of the disk means the longest of those with which it ends: the folder may be gone.
-func among(changed []string, path string) string {
-	path = filepath.ToSlash(filepath.Clean(path))
-	if !filepath.IsAbs(path) {
-		return path
-	}
-	longest := ""
-	for _, name := range changed {
-		if strings.HasSuffix(path, "/"+name) && len(name) > len(longest) {
-			longest = name
-		}
-	}
-	return longest
-}
-
-// change is what a call has changed in a file.
-func change(c tool.Call) (name string, f page.File, ok bool) {
-	var args struct {
-		Path    string `json:"path"`
-		Content string `json:"content"`
-		Old     string `json:"old_text"`
-		New     string `json:"new_text"`
-	}
-	if json.Unmarshal(tool.Unwrap(c.Arguments), &args) != nil || args.Path == "" {
-		return "", f, false
-	}
-	f.Name = page.Line(args.Path, 300)
-	before, after := "", ""
-	switch c.Name {
-	case "edit_file": // whole lines, so that nothing is said about their ends
-		before, after = strings.TrimSuffix(args.Old, "\n")+"\n", strings.TrimSuffix(args.New, "\n")+"\n"
-	case "write_file":
-		f.Note, after = "written whole", args.Content
-	case "create_file":
-		f.Note, after = "created", args.Content
-	case "delete_file":
-		f.Note = "deleted"
-		return args.Path, f, true
-	default:
-		return "", f, false
-	}
-	f.Lines = Diff(before, after)
-	return args.Path, f, true
-}
-
-// Diff are the lines of a unified diff, without those that name the file.
-func Diff(before, after string) []page.Piece {
-	text, _ := edit.Diff("file", []byte(before), []byte(after))
-	lines := Lines(Shorten(text, maxDiffSize))
-	for len(lines) > 0 && lines[0].Class == "gap" && !strings.HasPrefix(lines[0].Text.String(), "@@") {
-		lines = lines[1:]
-	}
-	return lines
 }
 
 // Lines are the lines of a text. Those of a diff that were added or removed have a class.

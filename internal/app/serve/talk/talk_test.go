@@ -3,6 +3,7 @@ package talk
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -87,4 +88,44 @@ func TestChangesNameAFileOnce(t *testing.T) {
 	require.Len(t, files, 5)
 	assert.Equal(t, "both.txt", files[4].Name.String(), "another file with the same last name")
 	assert.Contains(t, files[4].Note, "by a command")
+}
+
+// said is a call that has succeeded with that result.
+func said(name, args, result string) []llm.Entry {
+	all := called(name+args, name, args, false)
+	all[1].Content = result
+	return all
+}
+
+// shown is what a page shows of changes.
+func shown(entries ...[]llm.Entry) (text string) {
+	for _, f := range Changes([]string{"made.txt"}, slices.Concat(entries...)) {
+		text += f.Name.String() + ": " + f.Note + "\n"
+		for _, l := range f.Lines {
+			text += l.Text.String() + "\n"
+		}
+	}
+	return text
+}
+
+// A file is one entry, with all its changes. What a file had before it was overwritten is shown if the job has read or
+// written it; what a command or a rewrite of code has changed has no diff, and that is said.
+func TestChangesSayWhatIsNotKnown(t *testing.T) {
+	read := said("read_file", `{"path":"a.txt"}`, "one\ntwo\n")
+	written := said("write_file", `{"path":"./a.txt","content":"one\n2\n"}`, "wrote a.txt: 2 lines")
+	edited := said("edit_file", `{"path":"a.txt","old_text":"one","new_text":"ONE"}`, "edited a.txt, line 1")
+	rest := "made.txt: changed by a command, or by a job below: there is no diff\n"
+	both := "@@ -1,2 +1,2 @@\n one\n-two\n+2\n@@ -1,2 +1,2 @@\n-one\n+ONE\n 2\n"
+	assert.Equal(t, "./a.txt: overwritten, then edited\n"+both+rest, shown(read, written, edited))
+	unknown := "./a.txt: written whole: what was there before is not recorded\n@@ -0,0 +1,2 @@\n+one\n+2\n" + rest
+	assert.Equal(t, unknown, shown(written))
+	part := said("read_file", `{"path":"a.txt"}`, "one\n[lines 1-1 of 2: read on with start_line=2]")
+	assert.Equal(t, unknown, shown(part, written), "only a part was read")
+	assert.Equal(t, unknown, shown(read, said("run_pty_cmd", `{"command":"date > a.txt"}`, ""), written))
+	assert.Equal(t, "./a.txt: created\n@@ -0,0 +1,2 @@\n+one\n+2\n"+rest,
+		shown(said("write_file", `{"path":"./a.txt","content":"one\n2\n"}`, "created a.txt: 2 lines")))
+	assert.Equal(t, "x.go: 2 places replaced by ast_grep_replace, there is no diff: foo($A) → bar($A)\n"+
+		"made.txt: 1 place replaced by ast_grep_replace, there is no diff: foo($A) → bar($A)\n",
+		shown(said("ast_grep_replace", `{"pattern":"foo($A)","rewrite":"bar($A)","lang":"go"}`,
+			"x.go: 2 replaced\nmade.txt: 1 replaced")))
 }

@@ -78,7 +78,6 @@ const (
 	top       = 24.0
 	loadTop   = 14.0
 	loadArea  = 90.0
-	most      = 2000 // steps of the load that are drawn
 )
 
 // BarHeight is the height of bars.
@@ -310,13 +309,19 @@ func Working(jobs []Job, limit int, now time.Time) Load {
 	high := max(l.Peak, limit, 1)
 	y := func(n int) float64 { return round(l.Base - float64(n)/float64(high)*loadArea) }
 	l.CapY, l.PeakY = y(limit), y(l.Peak)
-	var path strings.Builder
+	var path strings.Builder // one step for each point of the width, with the most that were at work there
 	fmt.Fprintf(&path, "M%g %g", left, l.Base)
 	n = 0
-	step := max(1, len(changes)/most)
-	for i, c := range changes {
-		if n += c.by; i%step == 0 || i == len(changes)-1 {
-			fmt.Fprintf(&path, "H%gV%g", round(s.x(c.at)), y(n))
+	for i := 0; i < len(changes); {
+		x := int(s.x(changes[i].at))
+		high := 0
+		for ; i < len(changes) && int(s.x(changes[i].at)) == x; i++ {
+			n += changes[i].by
+			high = max(high, n)
+		}
+		fmt.Fprintf(&path, "H%dV%g", x, y(high))
+		if n < high {
+			fmt.Fprintf(&path, "V%g", y(n))
 		}
 	}
 	fmt.Fprintf(&path, "V%gZ", l.Base)

@@ -67,6 +67,19 @@ func TestPeakIsThatOfTheSlots(t *testing.T) {
 	assert.Equal(t, "asks, 6.0 s waiting without a slot, 4.0 s at work", l.Title)
 }
 
+// A drawing of very many jobs is small, and shows the peak also where it lasts no longer than a point.
+func TestLoadOfManyJobsIsSmall(t *testing.T) {
+	var jobs []Job
+	for i := range 5000 {
+		jobs = append(jobs, job("x", 0, float64(i)*.01, float64(i)*.01+.009))
+	}
+	jobs = append(jobs, job("peak", 0, 20.001, 20.002))
+	l := Working(jobs, 0, begun.Add(time.Hour))
+	assert.Equal(t, 2, l.Peak)
+	assert.Less(t, strings.Count(l.Area, "H"), 800)
+	assert.Equal(t, 1, strings.Count(l.Area, "V14V"), "the top")
+}
+
 func TestLanes(t *testing.T) {
 	now := begun.Add(20 * time.Second)
 	j := job("late", 0, 12, 0)

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"qq/internal/record/history"
@@ -21,11 +22,13 @@ type Store struct {
 	Hub  *Hub
 	Home string // the folder of qq
 
-	mu        sync.Mutex
-	refreshed time.Time
-	runs      map[string]kept
-	reading   map[string]chan struct{} // closed when a run was read
-	warming   bool
+	refreshing sync.Mutex
+	refreshed  atomic.Int64 // when, in nanoseconds since 1970
+
+	mu      sync.Mutex
+	runs    map[string]kept
+	reading map[string]chan struct{} // closed when a run was read
+	warming bool
 }
 
 // kept is a run that was read.
@@ -41,15 +44,15 @@ const (
 	maxKept      = 8
 )
 
-// Fresh reads what roots have recorded since the last time.
+// Fresh reads what roots have recorded since the last time. Pages of runs that are at hand do not wait for it.
 func (s *Store) Fresh() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if time.Since(s.refreshed) < refreshEvery {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	if time.Since(time.Unix(0, s.refreshed.Load())) < refreshEvery {
 		return nil
 	}
 	err := s.History.Refresh()
-	s.refreshed = time.Now()
+	s.refreshed.Store(time.Now().UnixNano())
 	return err
 }
 
@@ -57,7 +60,7 @@ func (s *Store) Fresh() error {
 func (s *Store) Forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refreshed = time.Time{}
+	s.refreshed.Store(0)
 	delete(s.runs, id)
 }
 
