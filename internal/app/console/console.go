@@ -192,7 +192,10 @@ func (c *console) settle() {
 	late, done := time.After(settleTime), make(chan struct{})
 	select {
 	case c.flush <- done:
-		<-done
+		select {
+		case <-done:
+		case <-late:
+		}
 	case <-late: // nobody shows anything now
 	}
 }
