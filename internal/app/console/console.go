@@ -55,6 +55,8 @@ const (
 	tick = 200 * time.Millisecond
 	// again is how long after Control-C another one ends the program.
 	again = 2 * time.Second
+	// settleTime is how long a question waits for what its agent has said.
+	settleTime = 2 * time.Second
 )
 
 // console is a conversation.
@@ -187,10 +189,13 @@ func (o owner) Print(text string) { o.inbox.put(note, text) }
 
 // settle waits until what an agent has said is on the screen, but not long.
 func (c *console) settle() {
-	late, done := time.After(again/4), make(chan struct{})
+	late, done := time.After(settleTime), make(chan struct{})
 	select {
 	case c.flush <- done:
-		<-done
+		select {
+		case <-done:
+		case <-late:
+		}
 	case <-late: // nobody shows anything now
 	}
 }
