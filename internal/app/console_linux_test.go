@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,10 +74,21 @@ func (s *screen) answered(n int) {
 	}
 }
 
-// leave ends the console.
+// leave ends the console. Control-D does nothing while an answer comes, so it is pressed again.
 func (s *screen) leave() ended {
 	s.w.t.Helper()
-	s.press("\x15\x04")
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			_, _ = io.WriteString(s.keys, "\x15\x04") // the terminal may be gone
+			select {
+			case <-ended:
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}()
 	return s.wait()
 }
 
