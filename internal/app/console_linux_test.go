@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,20 +129,40 @@ func TestConsole(t *testing.T) {
 	assert.Equal(t, 5, strings.Count(w.run("runs", "list").out, "completed"), w.run("runs", "list").out)
 }
 
-// TestConsoleEphemeral: without a transcript the conversation goes on in memory.
+// TestConsoleEphemeral: without a transcript the conversation goes on in memory, and so does the next one.
 func TestConsoleEphemeral(t *testing.T) {
 	w, _ := consoleWorld(t)
-	s := w.console("--ephemeral")
+	s := w.console("--ephemeral", "-a", "coder", "--approve", "auto")
 	s.say("hello")
 	s.until("of 2 messages")
 	s.answered(1)
-	s.say("again")
-	s.until("of 4 messages")
+	s.say("again, write it")
+	s.until("The tool said: created a.txt")
+	s.answered(2)
+	s.say("/session")
+	s.until("no session is kept")
+	s.say("/session new")
+	s.until("the next task begins a session")
+	kept, _ := os.ReadDir(filepath.Join(w.home, "qq", "undo"))
+	assert.Empty(t, kept, "of the first conversation")
+	s.say("a second secret")
+	s.until("15 bytes of 2 messages")
+	s.answered(3)
+	s.say("/session 2026")
+	s.until("with --ephemeral no session goes on")
 	e := s.leave()
 	assert.NotContains(t, e.out, "qq -c")
 	assert.NoFileExists(t, filepath.Join(w.home, "qq", "history"))
-	kept, _ := os.ReadDir(filepath.Join(w.home, "qq", "undo"))
+	kept, _ = os.ReadDir(filepath.Join(w.home, "qq", "undo"))
 	assert.Empty(t, kept, "nothing could find it any more")
+	require.NoError(t, filepath.WalkDir(filepath.Join(w.home, "qq"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		assert.NotContains(t, string(text), "second secret", path)
+		return err
+	}))
 	assert.Contains(t, w.with("QQ_HOME="+t.TempDir()).onTerminal("-c").wait().out, "hint: start one without --continue")
 }
 
