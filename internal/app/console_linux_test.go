@@ -507,3 +507,48 @@ func TestConsoleHistory(t *testing.T) {
 	s.until("24 bytes of 2 messages: from before")
 	assert.Zero(t, s.leave().code)
 }
+
+// TestConsoleTree: /tree shows the agents at work with their ids, and /cancel ends one of them: the other one and the
+// answer go on.
+func TestConsoleTree(t *testing.T) {
+	w, _ := newServedWorld(t, standin.Reply(func(p standin.Prompt) string {
+		last, said := p.Messages[len(p.Messages)-1], p.Last("user")
+		switch {
+		case last.Role == "tool":
+			return "The tool said: " + last.Content
+		case strings.Contains(said, "both"):
+			return called("run_parallel_tasks", map[string]any{"tasks": []map[string]any{
+				{"task": "wait for first", "agent": "executor", "targets": []string{"a"}},
+				{"task": "wait for second", "agent": "executor", "targets": []string{"b"}},
+			}})
+		}
+		name := strings.Fields(said)[2]
+		return called("run_pty_cmd", map[string]any{
+			"command": "touch begun." + name + "; until [ -e go." + name + " ]; do sleep 0.05; done; echo ended " + name,
+		})
+	}))
+	w.set("TERM=xterm-256color", "NO_COLOR=1")
+	s := w.onTerminalSized(150, 40, w.command("-a", "default", "--auto-approve"))
+	s.until("/help lists the commands")
+	s.say("/tree")
+	s.until("no agent is at work")
+	s.say("both")
+	for _, name := range []string{"first", "second"} {
+		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(w.dir, "begun."+name)); return err == nil },
+			30*time.Second, 5*time.Millisecond, "%s", s.shown())
+	}
+	s.say("/tree")
+	shown := regexp.MustCompile(`\n([0-9a-f]{8})  ● executor .*wait for first\n([0-9a-f]{8})  ● executor .*wait for second\n`)
+	var ids []string
+	require.Eventually(t, func() bool { ids = shown.FindStringSubmatch(s.shown()); return ids != nil }, 10*time.Second,
+		5*time.Millisecond)
+	s.say("/cancel none")
+	s.until("0 agents at work have the id none")
+	s.say("/cancel " + ids[1])
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "go.second"), nil, 0o600))
+	s.answered(1) // the first one waits until it is cancelled
+	assert.Contains(t, s.shown(), "\n2 tasks: 1 completed, 1 cancelled\n")
+	s.say("/cancel")
+	s.until("no answer is being written")
+	assert.Zero(t, s.leave().code)
+}
