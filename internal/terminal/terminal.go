@@ -247,10 +247,21 @@ func (t *Terminal) restore() {
 	t.normal = nil
 }
 
-// mark writes a mark, as far as the terminal takes it.
+// markWait is how long a mark waits for the terminal.
+const markWait = 500 * time.Millisecond
+
+// mark writes a mark. The terminal does not take it while somebody else writes to it, as the face of the process may.
 func (t *Terminal) mark(text string) {
-	if !t.config.Plain {
-		_, _ = unix.Write(t.tty, []byte(text))
+	for late := time.Now().Add(markWait); text != "" && !t.config.Plain; {
+		n, err := unix.Write(t.tty, []byte(text))
+		text = text[max(n, 0):]
+		switch {
+		case err == nil:
+		case errors.Is(err, unix.EAGAIN) && time.Now().Before(late):
+			time.Sleep(time.Millisecond)
+		case !errors.Is(err, unix.EINTR):
+			return
+		}
 	}
 }
 

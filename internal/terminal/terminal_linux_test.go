@@ -1,6 +1,8 @@
 package terminal
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -319,6 +321,34 @@ func TestAlone(t *testing.T) {
 	p.press("q")
 	p.end()
 	p.isNormal()
+}
+
+// TestMarkBusy: a mark is written also if the terminal is busy with what somebody else writes.
+func TestMarkBusy(t *testing.T) {
+	master, slave, err := pty.Open()
+	require.NoError(t, err)
+	defer master.Close()
+	opened, err := open(slave.Name(), Config{})
+	require.NoError(t, err)
+	go func() {
+		_, _ = slave.Write(bytes.Repeat([]byte("x"), 1<<20))
+		slave.Close()
+	}()
+	require.Eventually(t, func() bool { // it waits for a reader
+		_, err := unix.Write(opened.tty, []byte("y"))
+		return errors.Is(err, unix.EAGAIN)
+	}, 10*time.Second, time.Millisecond)
+	var shown bytes.Buffer
+	ends := make(chan struct{})
+	time.AfterFunc(20*time.Millisecond, func() {
+		defer close(ends)
+		_, _ = io.Copy(&shown, master) // ends when nobody else has the terminal open
+	})
+	require.NoError(t, opened.Start())
+	require.NoError(t, opened.Close())
+	<-ends
+	assert.Equal(t, 1, strings.Count(shown.String(), marksOn))
+	assert.Equal(t, 1, strings.Count(shown.String(), marksOff))
 }
 
 // The end of the terminal is told.
