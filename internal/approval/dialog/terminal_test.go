@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		play(how)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("qq/internal/terminal.(*stopper).follow"))
 }
 
 // terminalScreen is a terminal on which questions are asked, and the person who types.
