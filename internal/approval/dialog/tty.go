@@ -122,10 +122,16 @@ func (p *Terminal) wasResumed() bool {
 }
 
 // exchange shows text, discards what was typed until now, which was not meant as an answer, and returns the line that
-// is typed after choice. After errResumed the person may have lost sight of the text: the caller shows it again.
-func (p *Terminal) exchange(ctx context.Context, text, choice string) (string, error) {
+// is typed after choice. With fresh the text is new to the person: choice follows when the keyboard is quiet. After
+// errResumed the person may have lost sight of the text: the caller shows it again.
+func (p *Terminal) exchange(ctx context.Context, text, choice string, fresh bool) (string, error) {
 	if err := p.write(ctx, text); err != nil {
 		return "", err
+	}
+	if fresh {
+		if err := p.listen(ctx); err != nil {
+			return "", err
+		}
 	}
 	if err := flush(p.tty); err != nil {
 		return "", fmt.Errorf("drop what was typed before the question: %w", err)
