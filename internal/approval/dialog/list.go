@@ -76,7 +76,7 @@ func (p *Terminal) several(ctx context.Context, q tool.Question, desk approval.D
 		return nil
 	}
 	defer keyboard.Close()
-	if err := flush(p.tty); err != nil {
+	if err := terminal.Flush(p.tty); err != nil {
 		return fmt.Errorf("drop what was typed before the questions: %w", err)
 	}
 	l := &list{Terminal: p, desk: desk, turn: q, fresh: true}

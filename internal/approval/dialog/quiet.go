@@ -26,7 +26,7 @@ func (p *Terminal) listen(ctx context.Context) error {
 		defer keyboard.Close()
 		events = keyboard.Events()
 	}
-	if err := flush(p.tty); err != nil {
+	if err := terminal.Flush(p.tty); err != nil {
 		return fmt.Errorf("drop what was typed before the question: %w", err)
 	}
 	began, noted := time.Now(), false

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"qq/internal/approval"
+	"qq/internal/terminal"
 )
 
 // maxLine is how many bytes of a typed line are kept; terminals do not pass on longer lines.
@@ -133,7 +134,7 @@ func (p *Terminal) exchange(ctx context.Context, text, choice string, fresh bool
 			return "", err
 		}
 	}
-	if err := flush(p.tty); err != nil {
+	if err := terminal.Flush(p.tty); err != nil {
 		return "", fmt.Errorf("drop what was typed before the question: %w", err)
 	}
 	if err := p.write(ctx, choice); err != nil {
