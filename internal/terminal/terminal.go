@@ -188,6 +188,9 @@ func (t *Terminal) stop() {
 	t.rouse()
 }
 
+// Discard drops what was typed and not read yet.
+func (t *Terminal) Discard() { _ = Flush(t.tty) }
+
 // Close puts the mode back and releases the terminal.
 func (t *Terminal) Close() error {
 	t.mu.Lock()
