@@ -67,6 +67,9 @@ func (l *Waiting) Redraw() {
 	switch {
 	case l.stops.Load():
 	case len(j.Rows) > 0 || j.Said != "":
+		if j.Paused != "" {
+			j.Count += ", " + j.Paused
+		}
 		line = l.counted(cmp.Or(j.Said, j.Count), now)
 	default:
 		line = l.text(now)

@@ -86,8 +86,8 @@ func (f *Face) Rows(now time.Time, width, most int) output.Jobs {
 	if f.waits > 0 && f.input != nil && most > 1 {
 		help = []string{columns.First(asked, width)}
 	}
-	b := joblines.Of(snap.Jobs, snap.Ended, joblines.View{Now: now, Width: width, Most: most - len(help),
-		Chosen: f.chosen})
+	view := joblines.View{Now: now, Width: width, Most: most - len(help), Chosen: f.chosen}
+	b := joblines.Of(snap.Jobs, snap.Ended, view)
 	works := b.Count.AtWork+b.Count.Queued > 0
 	f.read(works || f.input != nil)
 	if !works {
@@ -95,14 +95,16 @@ func (f *Face) Rows(now time.Time, width, most int) output.Jobs {
 	}
 	f.lines = b.Lines
 	f.name(snap)
-	j := output.Jobs{Count: b.Count.String(), Said: f.said(snap, now, width)}
+	j := output.Jobs{Count: b.Count.String(), Said: f.said(now, width)}
 	for _, l := range b.Lines {
 		j.Rows = append(j.Rows, l.Text)
 	}
 	j.Rows = append(j.Rows, help...)
 	switch {
-	case snap.Paused:
-		j.Count += ", paused (p goes on)"
+	case snap.Paused && f.reading:
+		j.Paused = "paused: p goes on"
+	case snap.Paused: // from elsewhere
+		j.Paused = "paused: qq top lets it go on"
 	case f.reading && f.chosen == "" && !f.help:
 		j.Count += " (? lists the keys)"
 	}
@@ -135,14 +137,12 @@ func (f *Face) name(snap control.Snapshot) {
 }
 
 // said returns what the status line says instead of the counts.
-func (f *Face) said(snap control.Snapshot, now time.Time, width int) string {
+func (f *Face) said(now time.Time, width int) string {
 	switch {
 	case f.input != nil:
 		return f.input.Line(width)
 	case now.Before(f.until):
 		return f.notice
-	case snap.Paused && snap.Batch != nil:
-		return "paused: no further task starts (p goes on)"
 	}
 	return ""
 }
