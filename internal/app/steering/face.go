@@ -88,6 +88,11 @@ func (f *Face) Rows(now time.Time, width, most int) output.Jobs {
 	}
 	view := joblines.View{Now: now, Width: width, Most: most - len(help), Chosen: f.chosen}
 	b := joblines.Of(snap.Jobs, snap.Ended, view)
+	shown := func(l joblines.Line) bool { return l.ID == f.chosen }
+	if f.chosen != "" && len(b.Lines) > 0 && !slices.ContainsFunc(b.Lines, shown) {
+		f.chosen, view.Chosen = "", "" // no key may mean another job by accident
+		b = joblines.Of(snap.Jobs, snap.Ended, view)
+	}
 	works := b.Count.AtWork+b.Count.Queued > 0
 	f.read(works || f.input != nil)
 	if !works {
