@@ -192,5 +192,6 @@ func TestCancelledIsNoFailure(t *testing.T) {
 	ended := []board.Ended{past("a", "root", task.Cancelled), past("b", "root", task.TurnLimit),
 		past("c", "root", task.Completed), past("d", "root", task.Interrupted)}
 	list := []board.Job{job("root", ""), job("e", "root")}
-	assert.Equal(t, "1 at work, 4 ended (1 failed, 2 cancelled)", Of(list, ended, View{Width: 80, Most: 9}).Count.String())
+	b := Of(list, ended, View{Width: 80, Most: 9})
+	assert.Equal(t, "1 at work, 4 ended (1 failed, 2 cancelled)", b.Count.String())
 }

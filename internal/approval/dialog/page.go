@@ -128,8 +128,8 @@ func (p page) write(b *strings.Builder, rows []string, most int) (cut bool) {
 	return left > 0
 }
 
-// rows breaks text into rows, after spaces if it is no preview. first is the prefix of each line, more the prefix of its
-// further rows.
+// rows breaks text into rows, after spaces if it is no preview. first is the prefix of each line, more the prefix of
+// its further rows.
 func (p page) rows(text, first, more string) (rows []string) {
 	if text == "" {
 		return nil

@@ -35,7 +35,8 @@ func TestWords(t *testing.T) {
 	text, cut := p.question(q, false)
 	assert.False(t, cut)
 	assert.Equal(t, strings.Join([]string{"", "default › coder 484a2564 asks: ", "  ┆ write_file (writes, medium risk)",
-		"  task: Write the files [write 2 as ", "  ┆ c3]", "  create ", "  ┆ " + strings.Repeat("x", 36), "  ┆ xxxx here",
+		"  task: Write the files [write 2 as ", "  ┆ c3]", "  create ", "  ┆ " + strings.Repeat("x", 36),
+		"  ┆ xxxx here",
 		"  │ one two one two one two one two one ", "  ┆ two one two ", ""}, "\n"), text)
 }
 

@@ -10,8 +10,8 @@ import (
 	"qq/internal/approval"
 )
 
-// TestQuiet: a question cannot be answered before the keyboard was quiet for a while: not by whole lines, not by the end
-// of a line whose beginning came earlier, and not by a paste after the process was stopped.
+// TestQuiet: a question cannot be answered before the keyboard was quiet for a while: not by whole lines, not by the
+// end of a line whose beginning came earlier, and not by a paste after the process was stopped.
 func TestQuiet(t *testing.T) {
 	for name, keys := range map[string][]string{
 		"lines": {"o\n", "n\n", "s\n", "o\n"}, "end of a line": {"\x1b[Btr", "y", "\n"},
