@@ -12,8 +12,9 @@ import (
 // what is typed was meant for what stood there before.
 const deafTime = time.Second
 
-// deafMost is how long a question waits for a quiet keyboard: a stream of bytes shuts nobody out for ever.
-const deafMost = 10 * time.Second
+// mostQuiet is how many times as long a question waits for a quiet keyboard at most: a stream of bytes shuts nobody out
+// for ever.
+const mostQuiet = 10
 
 // dropped is the note about keys that did not count.
 const dropped = "what you typed does not count: pause for a second"
@@ -53,7 +54,7 @@ func (p *Terminal) listen(ctx context.Context) error {
 				return errEOF
 			case e.Kind != terminal.Key:
 				continue
-			case time.Since(began) > deafMost:
+			case time.Since(began) > mostQuiet*p.quiet:
 				return nil
 			case !noted:
 				noted = true

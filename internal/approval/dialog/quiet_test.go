@@ -41,6 +41,25 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
+// TestNeverQuiet: somebody whose keyboard is never quiet can answer at last.
+func TestNeverQuiet(t *testing.T) {
+	d := newScreen(t, false, nil)
+	d.quiet = deafTime / 10
+	c := d.asks(t.Context(), question())
+	d.expect("│ go test ./...")
+	for shown := false; !shown; time.Sleep(d.quiet / 20) {
+		d.typed("x")
+		d.mu.Lock()
+		shown = strings.Contains(d.seen, choice)
+		d.mu.Unlock()
+	}
+	d.expect(choice)
+	d.typed("\n")
+	d.expect(choice)
+	d.typed("n\n")
+	assert.Equal(t, reply{approval.No, nil}, <-c)
+}
+
 // TestQuietAfterList: the last question of a list is a new one for the person, whoever answered the others.
 func TestQuietAfterList(t *testing.T) {
 	h := newHall(t, 40, 80)
