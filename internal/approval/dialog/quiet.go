@@ -22,13 +22,13 @@ const dropped = "what you typed does not count: pause for a second"
 // listen waits until the keyboard was quiet for p.quiet, and takes what is typed until then. Nothing of that is shown.
 // It returns the errors of await.
 func (p *Terminal) listen(ctx context.Context) error {
+	if err := terminal.Flush(p.tty); err != nil {
+		return fmt.Errorf("drop what was typed before the question: %w", err)
+	}
 	var events <-chan terminal.Event // without a keyboard, time has to do
 	if keyboard, err := p.keyboard(true); err == nil {
 		defer keyboard.Close()
 		events = keyboard.Events()
-	}
-	if err := terminal.Flush(p.tty); err != nil {
-		return fmt.Errorf("drop what was typed before the question: %w", err)
 	}
 	began, noted := time.Now(), false
 	quiet := time.NewTimer(p.quiet)
