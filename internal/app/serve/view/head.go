@@ -137,6 +137,8 @@ func (w Run) done() (done, failed, all int) {
 // took returns when a run began, and how long it took.
 func (w Run) took(now time.Time) (began time.Time, text string) {
 	switch {
+	case w.AtWork && w.Batch != nil: // as its record says later
+		return w.Batch.Started, figures.Roundly(now.Sub(w.Root.Root.Started))
 	case w.AtWork:
 		return w.Root.Root.Started, figures.Roundly(now.Sub(w.Root.Root.Started))
 	case w.Batch != nil:
