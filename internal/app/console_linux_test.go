@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,20 +129,40 @@ func TestConsole(t *testing.T) {
 	assert.Equal(t, 5, strings.Count(w.run("runs", "list").out, "completed"), w.run("runs", "list").out)
 }
 
-// TestConsoleEphemeral: without a transcript the conversation goes on in memory.
+// TestConsoleEphemeral: without a transcript the conversation goes on in memory, and so does the next one.
 func TestConsoleEphemeral(t *testing.T) {
 	w, _ := consoleWorld(t)
-	s := w.console("--ephemeral")
+	s := w.console("--ephemeral", "-a", "coder", "--approve", "auto")
 	s.say("hello")
 	s.until("of 2 messages")
 	s.answered(1)
-	s.say("again")
-	s.until("of 4 messages")
+	s.say("again, write it")
+	s.until("The tool said: created a.txt")
+	s.answered(2)
+	s.say("/session")
+	s.until("no session is kept")
+	s.say("/session new")
+	s.until("the next task begins a session")
+	kept, _ := os.ReadDir(filepath.Join(w.home, "qq", "undo"))
+	assert.Empty(t, kept, "of the first conversation")
+	s.say("a second secret")
+	s.until("15 bytes of 2 messages")
+	s.answered(3)
+	s.say("/session 2026")
+	s.until("with --ephemeral no session goes on")
 	e := s.leave()
 	assert.NotContains(t, e.out, "qq -c")
 	assert.NoFileExists(t, filepath.Join(w.home, "qq", "history"))
-	kept, _ := os.ReadDir(filepath.Join(w.home, "qq", "undo"))
+	kept, _ = os.ReadDir(filepath.Join(w.home, "qq", "undo"))
 	assert.Empty(t, kept, "nothing could find it any more")
+	require.NoError(t, filepath.WalkDir(filepath.Join(w.home, "qq"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		assert.NotContains(t, string(text), "second secret", path)
+		return err
+	}))
 	assert.Contains(t, w.with("QQ_HOME="+t.TempDir()).onTerminal("-c").wait().out, "hint: start one without --continue")
 }
 
@@ -484,5 +505,50 @@ func TestConsoleHistory(t *testing.T) {
 	s := w.console()
 	s.press("\x12before\r") // Control-R
 	s.until("24 bytes of 2 messages: from before")
+	assert.Zero(t, s.leave().code)
+}
+
+// TestConsoleTree: /tree shows the agents at work with their ids, and /cancel ends one of them: the other one and the
+// answer go on.
+func TestConsoleTree(t *testing.T) {
+	w, _ := newServedWorld(t, standin.Reply(func(p standin.Prompt) string {
+		last, said := p.Messages[len(p.Messages)-1], p.Last("user")
+		switch {
+		case last.Role == "tool":
+			return "The tool said: " + last.Content
+		case strings.Contains(said, "both"):
+			return called("run_parallel_tasks", map[string]any{"tasks": []map[string]any{
+				{"task": "wait for first", "agent": "executor", "targets": []string{"a"}},
+				{"task": "wait for second", "agent": "executor", "targets": []string{"b"}},
+			}})
+		}
+		name := strings.Fields(said)[2]
+		return called("run_pty_cmd", map[string]any{
+			"command": "touch begun." + name + "; until [ -e go." + name + " ]; do sleep 0.05; done; echo ended " + name,
+		})
+	}))
+	w.set("TERM=xterm-256color", "NO_COLOR=1")
+	s := w.onTerminalSized(150, 40, w.command("-a", "default", "--auto-approve"))
+	s.until("/help lists the commands")
+	s.say("/tree")
+	s.until("no agent is at work")
+	s.say("both")
+	for _, name := range []string{"first", "second"} {
+		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(w.dir, "begun."+name)); return err == nil },
+			30*time.Second, 5*time.Millisecond, "%s", s.shown())
+	}
+	s.say("/tree")
+	shown := regexp.MustCompile(`\n([0-9a-f]{8})  ● executor .*wait for first\n([0-9a-f]{8})  ● executor .*wait for second\n`)
+	var ids []string
+	require.Eventually(t, func() bool { ids = shown.FindStringSubmatch(s.shown()); return ids != nil }, 10*time.Second,
+		5*time.Millisecond)
+	s.say("/cancel none")
+	s.until("0 agents at work have the id none")
+	s.say("/cancel " + ids[1])
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "go.second"), nil, 0o600))
+	s.answered(1) // the first one waits until it is cancelled
+	assert.Contains(t, s.shown(), "\n2 tasks: 1 completed, 1 cancelled\n")
+	s.say("/cancel")
+	s.until("no answer is being written")
 	assert.Zero(t, s.leave().code)
 }

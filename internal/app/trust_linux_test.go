@@ -101,6 +101,21 @@ func TestTrustWhole(t *testing.T) {
 	assert.Zero(t, s.wait().code)
 }
 
+// TestTrustCommandWhole: all of a slash command of a checkout is shown before it can be trusted.
+func TestTrustCommandWhole(t *testing.T) {
+	w := newWorld(t)
+	w.file(".qq/commands/fix.md", strings.Repeat("Be kind. ", 50)+"\nHIDDEN\n"+strings.Repeat("Be brief. ", 50))
+	s := w.onTerminal("trust")
+	s.until("show [a]ll first, [n]o: ")
+	assert.NotContains(t, s.shown(), "HIDDEN")
+	s.press("a\n")
+	s.until("[y]es, [n]o: ")
+	assert.Contains(t, s.shown(), "HIDDEN")
+	s.press("n\n")
+	assert.Equal(t, 1, s.wait().code)
+	assert.Contains(t, w.run("trust").out, "HIDDEN", "without a terminal the lines are all that a person sees")
+}
+
 // TestTrustUnstored: an answer counts in its run also if it cannot be stored.
 func TestTrustUnstored(t *testing.T) {
 	w := newWorld(t)

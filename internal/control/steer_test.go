@@ -372,6 +372,9 @@ func TestSubscribersComeAndGo(t *testing.T) {
 // TestManyLargeQuestions: questions with large previews never make a snapshot too long. Those without room are cut
 // until others are answered.
 func TestManyLargeQuestions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a snapshot of 8 MiB takes longer under the race detector than a client waits")
+	}
 	f, _ := serve(t, t.TempDir())
 	c := dial(t, f)
 	_, err := c.Subscribe(Subscribe{Answers: true, Light: true})

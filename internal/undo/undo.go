@@ -173,13 +173,18 @@ func (b *Book) see(ctx context.Context, dir string) map[string]contents.Stamp {
 	return files
 }
 
-// save writes v to a file of the book.
+// save writes v to a file of the book, as a whole or not at all.
 func (b *Book) save(name string, v any) error {
+	path := filepath.Join(b.folder, name)
 	text, err := json.Marshal(v)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(b.folder, name), text, 0o600)
+		err = os.WriteFile(path+".new", text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
+		_ = os.Remove(path + ".new")
 		return fmt.Errorf("keep what was changed: %w", err)
 	}
 	return nil

@@ -270,6 +270,19 @@ func TestFullDisk(t *testing.T) {
 	assert.Equal(t, "2", w.read("b"))
 }
 
+// TestFullDiskAtEnd: without room for what is known at the end, the answer counts as broken off.
+func TestFullDiskAtEnd(t *testing.T) {
+	w := begin(t, map[string]string{"a": "1"})
+	w.edit("a", "2")
+	beside := filepath.Join(w.book.folder, endFile+".new")
+	require.NoError(t, os.Symlink("/dev/full", beside))
+	require.ErrorIs(t, w.book.End(t.Context(), task.Result{ChangedFiles: []string{"a"}}), unix.ENOSPC)
+	require.NoFileExists(t, beside)
+	r := w.undo()
+	assert.Equal(t, []string{"a"}, r.Undone)
+	assert.Equal(t, []string{"the answer was broken off: what commands changed is not known"}, r.Notes)
+}
+
 // TestBounded: an answer that changes very much keeps no more than maxAnswer.
 func TestBounded(t *testing.T) {
 	w := begin(t, map[string]string{"a": "1", "b": "1"})

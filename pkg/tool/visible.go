@@ -8,8 +8,13 @@ import (
 )
 
 // Obeyed reports whether a terminal may obey r instead of showing it: a control character (C0, DEL,
-// C1; also tab and newline), a line separator, or a character that changes the direction of text.
+// C1; also tab and newline), a line separator, or a character that changes the direction of text. Characters that are
+// never shown, and so can only hide something, count too. Those that join letters or emoji do not.
 func Obeyed(r rune) bool {
+	switch {
+	case r == '\u200b', r == '\u2060', r == '\ufeff', '\U000e0000' <= r && r <= '\U000e007f': // spaces, joiners and tags
+		return true
+	}
 	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 }
 

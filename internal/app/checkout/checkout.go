@@ -82,7 +82,7 @@ func claimsOf(o *command.Checkout) []command.Claim {
 func allOf(o *command.Checkout) []command.Claim {
 	claims := claimsOf(o)
 	for _, t := range template.Of(o.Dir) {
-		claims = append(claims, o.Claim(t.File, t.Sum, t.Brief(), "is the command /"+t.Name+" of the console"))
+		claims = append(claims, o.Claim(t.File, t.Sum, t.Text, "is the command /"+t.Name+" of the console"))
 	}
 	return claims
 }
@@ -238,7 +238,8 @@ func decide(ctx context.Context, i *command.Invocation, claims []command.Claim, 
 	}
 	unasked := errors.Is(err, errNobody) || errors.Is(err, errMany)
 	if yes || unasked {
-		if _, err := i.Out.WriteString(all); err != nil {
+		whole := strings.Join(lines(claims, command.Claim.WholeLine), "\n") + "\n"
+		if _, err := i.Out.WriteString(whole); err != nil {
 			return output.WriteError(err)
 		}
 	}

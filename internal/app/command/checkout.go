@@ -209,7 +209,8 @@ func (o *Checkout) Claims() []Claim {
 
 // Claim returns the claim of a file that is neither settings nor an agent. sum is the SHA-256 of its content.
 func (o *Checkout) Claim(file, sum, text, effect string) Claim {
-	return Claim{File: file, Text: Quoted(text), Effect: effect, State: o.Trust.State(file, sum), sum: sum}
+	state := o.Trust.State(file, sum)
+	return Claim{File: file, Text: bounded(text), Effect: effect, State: state, sum: sum, whole: Quoted(text)}
 }
 
 // Unreadable returns why the decisions about the checkout cannot be read; nil if they can. Without them nothing is

@@ -248,6 +248,9 @@ func (c *console) approve(mode string) error {
 
 func (c *console) chooseSession(id string) error {
 	switch {
+	case id == "" && c.session.Ephemeral:
+		c.say("no session is kept: qq began with --ephemeral")
+		return nil
 	case id == "" && c.session.ID == "":
 		c.say("no session yet: it begins with the first task")
 		return nil
@@ -257,15 +260,20 @@ func (c *console) chooseSession(id string) error {
 	case c.turn != nil:
 		return errBusy()
 	case id == "new":
-		c.session, c.past, c.book = session.Choice{}, session.Transcript{}, nil
+		c.forget()
+		c.session, c.past = session.Choice{Ephemeral: c.session.Ephemeral}, session.Transcript{}
 		c.say("the next task begins a session")
 		return nil
+	case c.session.Ephemeral:
+		return command.Usagef("begin qq without it: qq -s ID",
+			"with --ephemeral no session goes on")
 	}
 	whole, err := session.Of(c.Checkout.Settings.Home).Find(id)
 	if err != nil {
 		return command.Advised(err, "`qq sessions` lists them")
 	}
-	c.session, c.book = session.Choice{ID: whole}, nil
+	c.forget()
+	c.session, c.past = session.Choice{ID: whole}, session.Transcript{}
 	c.say("the next task goes on with session " + whole)
 	return nil
 }
@@ -306,6 +314,16 @@ func (c *console) bookOf() *undo.Book {
 		c.book = book
 	}
 	return c.book
+}
+
+// forget leaves the book of the conversation. One without a transcript is removed: nothing can find it any more.
+func (c *console) forget() {
+	if c.session.ID == "" && c.book != nil {
+		if err := c.book.Remove(); err != nil {
+			c.say("qq: " + err.Error())
+		}
+	}
+	c.book = nil
 }
 
 func (c *console) quit(string) error {

@@ -147,9 +147,8 @@ func Run(flags *cli.Context, i *command.Invocation, p Process, s Signals, begin 
 	}
 	if c.session.ID != "" {
 		c.say("qq -c goes on with this conversation (session " + c.session.ID + ")")
-	} else if c.book != nil {
-		_ = c.book.Remove() // nothing can find it any more
 	}
+	c.forget()
 	if c.code != 0 {
 		return command.Said(c.code)
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,6 +52,61 @@ func TestAttach(t *testing.T) {
 	assert.Equal(t, "before\n\nThe file a.txt:\ntext of a\n\nThe file dir:\nb.bin\n", got.Context)
 	_, err = attach(task.Task{Text: "@dir/b.bin"})
 	assert.ErrorContains(t, err, "@dir/b.bin")
+}
+
+// A link of the working directory does not lead out of it; a person who means its target names that.
+func TestAttachLinks(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(out, []byte("a secret"), 0o600))
+	t.Chdir(t.TempDir())
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile("a.txt", []byte("text of a"), 0o600))
+	for name, target := range map[string]string{
+		"README.md": out, "folder": filepath.Dir(out), "in": "a.txt", "whole": filepath.Join(dir, "a.txt"), "gone": "none",
+	} {
+		require.NoError(t, os.Symlink(target, name))
+	}
+	for _, name := range []string{"README.md", "folder", "folder/secret", "./README.md", dir + "/README.md"} {
+		_, err := attach(task.Task{Text: "@" + name})
+		problem, hint := task.Explain(err)
+		assert.Equal(t, "@"+name+": it is a link that leads out of the working directory", problem)
+		assert.Contains(t, hint, "by its own path: @"+filepath.Dir(out))
+	}
+	for _, name := range []string{"in", "whole", dir + "/in"} {
+		got, err := attach(task.Task{Text: "@" + name})
+		require.NoError(t, err)
+		assert.Contains(t, got.Context, "text of a")
+	}
+	rel, err := filepath.Rel(dir, out)
+	require.NoError(t, err)
+	for _, name := range []string{out, rel} {
+		got, err := attach(task.Task{Text: "@" + name + " @gone"})
+		require.NoError(t, err)
+		assert.Contains(t, got.Context, "a secret")
+	}
+	for _, name := range []string{"/", ".", ".."} {
+		got, err := attach(task.Task{Text: `@"` + name + `"`})
+		require.NoError(t, err)
+		assert.Contains(t, got.Context, "The file "+name+":\n")
+	}
+}
+
+// In a large folder each name can be completed, and a list that is cut says so.
+func TestLargeFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("big", 0o700))
+	for i := range maxListed + 100 {
+		require.NoError(t, os.WriteFile(fmt.Sprintf("big/%d", i), nil, 0o600))
+	}
+	require.NoError(t, os.Mkdir("big/new", 0o700))
+	at, found := (&console{}).Complete("see @big/ne")
+	assert.Equal(t, 4, at)
+	assert.Equal(t, []string{"@big/new/"}, found)
+	got, err := attach(task.Task{Text: "@big"})
+	require.NoError(t, err)
+	assert.Contains(t, got.Context, "\n(there are more: these are the first 5000)\n")
+	assert.Equal(t, maxListed+2, strings.Count(got.Context, "\n"))
 }
 
 // FuzzMentions: each name is a part of the text.

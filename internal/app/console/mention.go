@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,8 @@ import (
 const (
 	maxMentions = 50
 	maxFile     = 1 << 20 // bytes
-	maxListed   = 5000    // files of a folder
+	maxListed   = 5000    // names of a folder
+	maxRead     = 200_000 // names of a folder that are looked at
 	maxOffered  = 200
 )
 
@@ -72,7 +74,9 @@ func attach(t task.Task) (task.Task, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
-			return t, command.Usagef("name another file, or write the name without @", "@%s: %v", m.path, err)
+			problem, hint := task.Explain(err)
+			return t, command.Usagef(cmp.Or(hint, "name another file, or write the name without @"), "@%s: %s",
+				m.path, problem)
 		case image != nil:
 			t.Images = append(t.Images, *image)
 		default:
@@ -83,17 +87,51 @@ func attach(t task.Task) (task.Task, error) {
 	return t, nil
 }
 
+// find returns the folder of a file or folder that a person names, and its name in there. A name in the working
+// directory does not lead out of it: whoever made the files there may have made links.
+func find(path string) (root *os.Root, name string, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, "", err
+	}
+	whole := path
+	if !filepath.IsAbs(path) {
+		whole = filepath.Join(dir, path)
+	}
+	rel, err := filepath.Rel(dir, whole)
+	inside := err == nil && filepath.IsLocal(rel)
+	if whole, err = filepath.EvalSymlinks(whole); err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if !inside {
+		dir = filepath.Dir(whole)
+	}
+	if name, err = filepath.Rel(dir, whole); err != nil || !filepath.IsLocal(name) {
+		return nil, "", task.Hinted("to give it all the same, name it by its own path: @"+whole,
+			"it is a link that leads out of the working directory")
+	}
+	root, err = os.OpenRoot(dir)
+	return root, name, err
+}
+
 // open reads a file that a person names: a text, an image, or a list of the names in a folder.
 func open(path string) (text string, image *picture.Image, err error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		entries, err := list(path)
-		var b strings.Builder
-		for _, e := range entries {
-			b.WriteString(name(e) + "\n")
-		}
-		return b.String(), nil, err
+	root, name, err := find(path)
+	if err != nil {
+		return "", nil, err
 	}
-	f, info, err := regular.Open(path, os.O_RDONLY)
+	defer root.Close()
+	if info, err := root.Stat(name); err == nil && info.IsDir() {
+		names, more, err := list(root, name, "", maxListed)
+		if more {
+			names = append(names, fmt.Sprintf("(there are more: these are the first %d)", len(names)))
+		}
+		return strings.Join(names, "\n") + "\n", nil, err
+	}
+	f, info, err := regular.In(root, name)
 	if err != nil {
 		return "", nil, err
 	}
@@ -118,26 +156,34 @@ func open(path string) (text string, image *picture.Image, err error) {
 	return text, nil, err
 }
 
-// list returns what is in a folder, sorted.
-func list(dir string) ([]fs.DirEntry, error) {
-	f, err := os.Open(dir)
+// list returns what is in a folder and begins with prefix, sorted: at most most names, and whether there are more. A
+// folder has a slash at its end.
+func list(root *os.Root, dir, prefix string, most int) (names []string, more bool, err error) {
+	f, err := root.Open(dir)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
-	entries, err := f.ReadDir(maxListed)
+	for read := 0; err == nil && read < maxRead; {
+		var part []fs.DirEntry
+		part, err = f.ReadDir(1000)
+		read += len(part)
+		for _, e := range part {
+			name := e.Name()
+			if e.IsDir() {
+				name += "/"
+			}
+			if strings.HasPrefix(name, prefix) {
+				names = append(names, name)
+			}
+		}
+	}
+	more = err == nil
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return entries, err
-}
-
-func name(e fs.DirEntry) string {
-	if e.IsDir() {
-		return e.Name() + "/"
-	}
-	return e.Name()
+	slices.Sort(names)
+	return names[:min(len(names), most)], more || len(names) > most, err
 }
 
 // Complete implements editor.Completer: names of files behind @, slash commands and what follows them.
@@ -163,20 +209,16 @@ func (c *console) Complete(text string) (from int, candidates []string) {
 		return 0, nil
 	}
 	dir, first := filepath.Split(word)
-	look := dir
-	if look == "" {
-		look = "."
-	}
-	entries, err := list(look)
+	root, name, err := find(cmp.Or(dir, "."))
 	if err != nil {
 		return 0, nil
 	}
-	for _, e := range entries {
-		hidden := strings.HasPrefix(e.Name(), ".") && first == ""
-		if hidden || !strings.HasPrefix(e.Name(), first) || len(candidates) == maxOffered {
-			continue
+	defer root.Close()
+	names, _, _ := list(root, name, first, maxListed)
+	for _, n := range names {
+		if hidden := strings.HasPrefix(n, ".") && first == ""; !hidden && len(candidates) < maxOffered {
+			candidates = append(candidates, quote(dir+n))
 		}
-		candidates = append(candidates, quote(dir+name(e)))
 	}
 	return at, candidates
 }

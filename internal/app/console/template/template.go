@@ -38,7 +38,7 @@ type Command struct {
 	File        string // relative to the checkout; or the whole path, if it is one of the user
 	Sum         string // SHA-256 of the file
 	Own         bool   // it is one of the user, not of the checkout
-	text        string
+	Text        string // that becomes the task
 }
 
 // Folders are those of a checkout. The first one that has a name counts.
@@ -137,8 +137,8 @@ func read(root *os.Root, file string) (c Command, ok bool) {
 	}
 	sum := sha256.Sum256(text)
 	c = Command{File: file, Sum: hex.EncodeToString(sum[:])}
-	c.Description, c.text = parse(string(text))
-	return c, c.text != ""
+	c.Description, c.Text = parse(string(text))
+	return c, c.Text != ""
 }
 
 // parse returns the description and the text of a file.
@@ -159,16 +159,16 @@ func parse(text string) (description, body string) {
 }
 
 // Brief returns the beginning of the text on one line, for a person who decides about it.
-func (c Command) Brief() string { return task.Shorten(strings.Join(strings.Fields(c.text), " "), 200) }
+func (c Command) Brief() string { return task.Shorten(strings.Join(strings.Fields(c.Text), " "), 200) }
 
 // Task returns the text with the arguments of a person.
 func (c Command) Task(arguments string) string {
 	const place = "$ARGUMENTS"
 	switch {
-	case strings.Contains(c.text, place):
-		return strings.ReplaceAll(c.text, place, arguments)
+	case strings.Contains(c.Text, place):
+		return strings.ReplaceAll(c.Text, place, arguments)
 	case arguments == "":
-		return c.text
+		return c.Text
 	}
-	return c.text + "\n\n" + arguments
+	return c.Text + "\n\n" + arguments
 }

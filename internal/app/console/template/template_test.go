@@ -33,7 +33,7 @@ func TestUsable(t *testing.T) {
 	assert.Equal(t, "other", usable[0].Task(""))
 	fix := left[1]
 	assert.Equal(t, Command{Name: "fix", Description: "Fix it", File: ".claude/commands/fix.md", Sum: fix.Sum,
-		text: "Fix $ARGUMENTS."}, fix)
+		Text: "Fix $ARGUMENTS."}, fix)
 	require.NoError(t, decided.Decide(map[string]string{fix.File: fix.Sum}, true))
 	usable, left = Usable(dir, config, trust.In(home).Folder(dir))
 	assert.Len(t, left, 1)
