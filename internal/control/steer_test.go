@@ -188,6 +188,17 @@ func TestEnds(t *testing.T) {
 	assert.Equal(t, event.SubAgentError, e.Type)
 }
 
+// TestForgotten: a client that is gone is not subscribed by a request that it had sent before: its events would be made
+// for nobody until the end.
+func TestForgotten(t *testing.T) {
+	f, s := serve(t, t.TempDir())
+	p := &peer{server: s}
+	s.forget(p)
+	_, _, fault := s.subscribe(p, nil)
+	assert.NotNil(t, fault)
+	assert.False(t, f.stream.Watched())
+}
+
 // TestSteer: messages, the cap and the pause reach the tree.
 func TestSteer(t *testing.T) {
 	f, _ := serve(t, t.TempDir())

@@ -86,8 +86,8 @@ func (r *fakeRoot) set(fails string) net.Conn {
 	return r.events
 }
 
-// TestFollowsAgain: a root that did not reply for some time, or whose connections ended while it was at work, is followed
-// again. Only one that is gone has ended.
+// TestFollowsAgain: a root that did not reply for some time, or whose connections ended while it was at work, is
+// followed again. Only one that is gone has ended.
 func TestFollowsAgain(t *testing.T) {
 	for name, fail := range map[string]func(*fakeRoot){
 		"silent":      func(r *fakeRoot) { r.set("silent") },
