@@ -605,8 +605,9 @@ func TestApartOrder(t *testing.T) {
 
 // TestApartBound: behind a slow task only so many others wait to be joined, each with its copy.
 func TestApartBound(t *testing.T) {
+	long(t)
 	w := newTree(t)
-	tasks := []map[string]any{{"task": commandTask("sleep 2; echo slow > slow")}}
+	tasks := []map[string]any{{"task": commandTask("sleep 4; echo slow > slow")}}
 	for i := range 30 {
 		tasks = append(tasks, map[string]any{"task": commandTask(fmt.Sprintf("echo %d > f%d", i, i))})
 	}

@@ -524,7 +524,8 @@ func TestConsoleTree(t *testing.T) {
 		}
 		name := strings.Fields(said)[2]
 		return called("run_pty_cmd", map[string]any{
-			"command": "touch begun." + name + "; until [ -e go." + name + " ]; do sleep 0.05; done; echo ended " + name,
+			"command": "touch begun." + name + "; " +
+				"until [ -e go." + name + " ]; do sleep 0.05; done; echo ended " + name,
 		})
 	}))
 	w.set("TERM=xterm-256color", "NO_COLOR=1")

@@ -268,6 +268,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			break
 		}
 	}
+	require.Eventually(t, func() bool { return waiting(s) == 0 }, time.Minute, time.Millisecond)
 	s.Close()
 	assert.Equal(t, 2*all, <-got)
 }

@@ -290,6 +290,9 @@ func (s *Server) subscribe(p *peer, r *Subscribe) (seq int64, events chan []byte
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, here := s.peers[p]; !here { // it had to make room, or a write to it failed
+		return 0, nil, &Fault{CodeBusy, "this connection has ended", "connect again"}
+	}
 	if p.events != nil {
 		return 0, nil, &Fault{CodeSubscribed, "this connection has a subscription", "open another one"}
 	}

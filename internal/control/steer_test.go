@@ -188,6 +188,17 @@ func TestEnds(t *testing.T) {
 	assert.Equal(t, event.SubAgentError, e.Type)
 }
 
+// TestForgotten: a client that is gone is not subscribed by a request that it had sent before: its events would be made
+// for nobody until the end.
+func TestForgotten(t *testing.T) {
+	f, s := serve(t, t.TempDir())
+	p := &peer{server: s}
+	s.forget(p)
+	_, _, fault := s.subscribe(p, nil)
+	assert.NotNil(t, fault)
+	assert.False(t, f.stream.Watched())
+}
+
 // TestSteer: messages, the cap and the pause reach the tree.
 func TestSteer(t *testing.T) {
 	f, _ := serve(t, t.TempDir())
@@ -372,6 +383,9 @@ func TestSubscribersComeAndGo(t *testing.T) {
 // TestManyLargeQuestions: questions with large previews never make a snapshot too long. Those without room are cut
 // until others are answered.
 func TestManyLargeQuestions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a snapshot of 8 MiB takes longer under the race detector than a client waits")
+	}
 	f, _ := serve(t, t.TempDir())
 	c := dial(t, f)
 	_, err := c.Subscribe(Subscribe{Answers: true, Light: true})

@@ -162,9 +162,7 @@ func (t *Terminal) Start() error {
 	}
 	t.on = true
 	signal.Notify(t.caught, ending...)
-	if !signal.Ignored(syscall.SIGTSTP) {
-		signal.Notify(t.caught, syscall.SIGTSTP)
-	}
+	stops.add(t)
 	t.rouse()
 	return nil
 }
@@ -190,6 +188,9 @@ func (t *Terminal) stop() {
 	t.rouse()
 }
 
+// Discard drops what was typed and not read yet.
+func (t *Terminal) Discard() { _ = Flush(t.tty) }
+
 // Close puts the mode back and releases the terminal.
 func (t *Terminal) Close() error {
 	t.mu.Lock()
@@ -199,6 +200,7 @@ func (t *Terminal) Close() error {
 	}
 	t.closed = true
 	t.stop()
+	stops.remove(t)
 	signal.Stop(t.caught)
 	close(t.done)
 	t.rouse()
@@ -289,8 +291,6 @@ func (t *Terminal) follow() {
 				t.tell(Event{Kind: Resized})
 			case syscall.SIGCONT:
 				t.resume()
-			case syscall.SIGTSTP:
-				t.suspend()
 			default: // the program ends
 				t.mu.Lock()
 				t.stop()
@@ -298,20 +298,6 @@ func (t *Terminal) follow() {
 			}
 		}
 	}
-}
-
-// suspend puts the mode back and stops this process. SIGCONT follows.
-func (t *Terminal) suspend() {
-	if alone() {
-		return
-	}
-	t.mu.Lock()
-	t.restore()
-	t.mu.Unlock()
-	if t.config.Guest != nil {
-		t.config.Guest.Leave()
-	}
-	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
 }
 
 // resume changes the mode again after the process was stopped. Whoever made it go on may have set another one.

@@ -312,6 +312,23 @@ func TestStoppedByShell(t *testing.T) {
 	p.isNormal()
 }
 
+// Control-Z stops the program also while the mode is put back.
+func TestStoppedWhileStopped(t *testing.T) {
+	p := start(t, "shell")
+	p.press("l")
+	require.Eventually(t, func() bool { return mode(t, p.slave) == p.before }, 10*time.Second, time.Millisecond)
+	p.press("\x1a")
+	p.until("stopped by")
+	p.press("\n")
+	p.until("in the background")
+	p.press("\n")
+	p.press("whole\n")
+	p.until(`line "whole"`)
+	p.press("q")
+	p.until("ended 0")
+	p.isNormal()
+}
+
 // Control-Z does nothing where no shell would make the program go on.
 func TestAlone(t *testing.T) {
 	p := start(t, "keys")

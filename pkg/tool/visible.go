@@ -12,7 +12,8 @@ import (
 // never shown, and so can only hide something, count too. Those that join letters or emoji do not.
 func Obeyed(r rune) bool {
 	switch {
-	case r == '\u200b', r == '\u2060', r == '\ufeff', '\U000e0000' <= r && r <= '\U000e007f': // spaces, joiners and tags
+	// Spaces, joiners and tags.
+	case r == '\u200b', r == '\u2060', r == '\ufeff', '\U000e0000' <= r && r <= '\U000e007f':
 		return true
 	}
 	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)

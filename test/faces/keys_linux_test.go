@@ -74,6 +74,29 @@ func TestRunKeys(t *testing.T) {
 	assert.False(t, s.screen.CursorHidden())
 }
 
+// TestRunKeysLate: a message that is typed while the last job ends is not sent, and the person is told. Nothing of it is
+// shown elsewhere or left for the shell, neither while the run goes on nor at its end.
+func TestRunKeysLate(t *testing.T) {
+	scripts := delegation(1, time.Second)
+	scripts[3].Fault = &standin.Fault{BeforeFirst: 2 * time.Second} // the agent of the root goes on
+	for typed, told := range map[string]string{" files\r": "your text is kept", " files": "was not sent: the run ends"} {
+		w := newWorld(t, scripts...)
+		s := w.sit(110, 36, "[[hand on]]")
+		s.shows("1 at work")
+		s.press(down + "m")
+		s.shows("to explorer ")
+		s.press("rm old")
+		s.matches(`explorer [0-9a-f]{8} has ended: Escape leaves your message`)
+		s.press(typed)
+		s.shows(told)
+		assert.NotContains(t, s.text(), "waiting for "+" files")
+		assert.Zero(t, s.wait())
+		rows := strings.TrimRight(strings.Join(s.rows(), "\n"), "\n")
+		assert.NotContains(t, strings.ReplaceAll(rows, "your message", ""), "files", "nothing is echoed")
+		assert.Contains(t, rows, "The answer ends.")
+	}
+}
+
 // TestRunNoKeys: without a person at stdin no key is read, and what is typed stays for the shell.
 func TestRunNoKeys(t *testing.T) {
 	w := newWorld(t, delegation(3, time.Second)...)

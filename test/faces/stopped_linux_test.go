@@ -19,8 +19,8 @@ import (
 	"qq/internal/standin"
 )
 
-// TestStoppedFaces: a batch goes on, and its root keeps nothing of them, while a qq top, a qq runs watch and a qq serve
-// are stopped and then killed, clients subscribe and never read, and 1,000 subscribers come and go.
+// TestStoppedFaces: a batch goes on without a pause, and its root keeps nothing of them, while a qq top, a qq runs watch
+// and a qq serve are stopped and then killed, clients subscribe and never read, and 1,000 subscribers come and go.
 func TestStoppedFaces(t *testing.T) {
 	// Each begins to answer at once: a server that lets one wait would get fewer requests.
 	w := newWorld(t, standin.Script{Start: "[[look]]", Text: strings.Repeat("It is there. ", 60),
@@ -59,6 +59,11 @@ func TestStoppedFaces(t *testing.T) {
 	for _, p := range faces {
 		require.NoError(t, p.Signal(syscall.SIGSTOP))
 	}
+	reads, err := control.Dial(root.Path)
+	require.NoError(t, err)
+	_, err = reads.Subscribe(control.Subscribe{})
+	require.NoError(t, err)
+	longest := pauses(reads)
 	open := descriptors(t, root.Root.PID)
 	require.NoError(t, pauser.Pause(false))
 
@@ -96,6 +101,11 @@ func TestStoppedFaces(t *testing.T) {
 	}
 	w.eventually("all tasks but one are done", func() bool { return done() == tasks })
 	coming.Wait()
+	reads.Close()
+	pause := <-longest
+	t.Logf("the longest pause of the root was %v", pause)
+	assert.Positive(t, pause)
+	assert.Less(t, pause, control.WriteTime, "an event waited for a reader")
 	assert.Less(t, refused.Load(), int64(all/2))
 	w.eventually("nothing is left of who has gone", func() bool { return descriptors(t, root.Root.PID) <= open+2 })
 	for _, p := range faces {
@@ -104,6 +114,28 @@ func TestStoppedFaces(t *testing.T) {
 	w.eventually("nothing is left of who was killed", func() bool { return clientsOf(t, root.Path) <= stuck+1 })
 	assert.Equal(t, tasks, done())
 	end()
+}
+
+// pauses reads all events, at least ten a second. When c is closed, it tells the longest time between two of them. All
+// come one after the other, and each has the time at which its turn came, so one that waits for a reader makes a pause.
+func pauses(c *control.Client) <-chan time.Duration {
+	told := make(chan time.Duration, 1)
+	go func() {
+		var last time.Time
+		var longest time.Duration
+		for {
+			e, err := c.Next()
+			if err != nil {
+				told <- longest
+				return
+			}
+			if !last.IsZero() {
+				longest = max(longest, e.TS.Sub(last))
+			}
+			last = e.TS
+		}
+	}()
+	return told
 }
 
 // face starts a qq without a terminal that is killed at the end.

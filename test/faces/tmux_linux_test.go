@@ -95,7 +95,7 @@ func whole(rows []string, jobs int) bool {
 }
 
 // TestTmuxResize: tmux breaks the rows of the block and joins them again when its size changes. After any series of
-// changes the block is on the screen once, below the text.
+// changes the block is on the screen once, below the text, and what others have written is kept.
 func TestTmuxResize(t *testing.T) {
 	var tasks []map[string]string
 	const jobs = 6
@@ -108,7 +108,7 @@ func TestTmuxResize(t *testing.T) {
 		standin.Script{Start: "[[look]]", Text: "done", Fault: &standin.Fault{BeforeFirst: time.Minute}})
 	w.env = append(w.env, "QQ_MAX_PARALLEL=8")
 	p := w.tmux(80, 24)
-	p.run("send-keys", "clear; "+w.bin+" '[[hand on]]'", "Enter")
+	p.run("send-keys", "clear; seq -f 'MARK %g.' 30; "+w.bin+" '[[hand on]]'", "Enter")
 	is := func(what string) {
 		t.Helper()
 		p.until(what, func(rows []string) bool { return whole(rows, jobs) })
@@ -116,6 +116,11 @@ func TestTmuxResize(t *testing.T) {
 		p.until(what+", and later", func(rows []string) bool { return whole(rows, jobs) })
 	}
 	is("at the beginning")
+	for _, size := range [][2]int{{33, 8}, {160, 24}, {80, 24}, {57, 16}, {81, 38}, {33, 8}, {80, 24}} {
+		p.resize(size[0], size[1])
+		time.Sleep(80 * time.Millisecond)
+	}
+	is("after large steps")
 	for _, columns := range []int{60, 100, 50, 80, 30, 160, 80} {
 		p.resize(columns, 24)
 		is(fmt.Sprint(columns, " columns"))
@@ -128,6 +133,10 @@ func TestTmuxResize(t *testing.T) {
 	for _, rows := range []int{21, 40, 24} {
 		p.resize(80, rows)
 		is(fmt.Sprint(rows, " rows"))
+	}
+	all := p.run("capture-pane", "-p", "-S", "-")
+	for i := range 30 {
+		require.Contains(t, all, fmt.Sprintf("MARK %d.", i+1), "what stood above is kept")
 	}
 }
 

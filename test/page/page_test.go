@@ -121,6 +121,14 @@ func TestBatch(t *testing.T) {
 	p.Open(before)
 	p.Until(`document.body.dataset.live === "yes"`)
 
+	// It is stopped for some time: the page says so, also when it is loaded meanwhile.
+	require.NoError(t, root.Process.Signal(syscall.SIGSTOP))
+	p.Reads("does not reply: it may be stopped")
+	p.Open(before)
+	p.Reads("does not reply: it may be stopped")
+	require.NoError(t, root.Process.Signal(syscall.SIGCONT))
+	p.Until(`!document.body.innerText.includes("does not reply")`)
+
 	// The root is killed while it is paused, and the page says so, as it does when it is loaded again.
 	p.Click(`form[data-when="on"] button`)
 	p.Until(shown + ` === "Paused: no further job starts.,Go on"`)

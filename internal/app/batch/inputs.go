@@ -141,6 +141,7 @@ func (b *batchRun) notID(c *cli.Context, args []string) error {
 	if b.o.resumeFailed.Given {
 		flag = "--resume-failed"
 	}
+	id := regexp.MustCompile(`^[0-9a-f]{8}(-?[0-9a-f]{1,28})*$`) // whole or shortened
 	for _, arg := range args {
 		if command.IsSeparator(arg) {
 			break
@@ -151,9 +152,6 @@ func (b *batchRun) notID(c *cli.Context, args []string) error {
 	}
 	return nil
 }
-
-// id is how ids of batches look, whole or shortened.
-var id = regexp.MustCompile(`^[0-9a-f]{8}(-?[0-9a-f]{1,28})*$`)
 
 // lineFlags reads the flags that say what of the input is one task.
 func lineFlags(c *cli.Context, src *taskfile.Source) error {

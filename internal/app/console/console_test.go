@@ -63,7 +63,8 @@ func TestAttachLinks(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile("a.txt", []byte("text of a"), 0o600))
 	for name, target := range map[string]string{
-		"README.md": out, "folder": filepath.Dir(out), "in": "a.txt", "whole": filepath.Join(dir, "a.txt"), "gone": "none",
+		"README.md": out, "folder": filepath.Dir(out), "in": "a.txt", "whole": filepath.Join(dir, "a.txt"),
+		"gone": "none",
 	} {
 		require.NoError(t, os.Symlink(target, name))
 	}

@@ -35,10 +35,11 @@ type Count struct {
 	AtWork, Queued int
 	Hidden         int  // of those at work, the ones that have no line for want of room
 	Ended, Failed  int  // of the ended ones that are known
+	Cancelled      int  // of those, no failures
 	More           bool // there were more of them
 }
 
-// String returns the counts for a status line: "3 at work, 2 queued, 5 ended (1 failed)".
+// String returns the counts for a status line: "3 at work, 2 queued, 5 ended (1 failed, 1 cancelled)".
 func (c Count) String() string {
 	var parts []string
 	add := func(n int, what string) {
@@ -56,8 +57,15 @@ func (c Count) String() string {
 	} else {
 		add(c.Ended, "ended")
 	}
-	if c.Failed > 0 && len(parts) > 0 {
-		parts[len(parts)-1] += fmt.Sprintf(" (%d failed)", c.Failed)
+	var badly []string
+	if c.Failed > 0 {
+		badly = append(badly, fmt.Sprintf("%d failed", c.Failed))
+	}
+	if c.Cancelled > 0 {
+		badly = append(badly, fmt.Sprintf("%d cancelled", c.Cancelled))
+	}
+	if n := len(parts) - 1; len(badly) > 0 && n >= 0 {
+		parts[n] += " (" + strings.Join(badly, ", ") + ")"
 	}
 	return strings.Join(parts, ", ")
 }
@@ -68,7 +76,7 @@ func (c Count) InBatch(b *board.Batch, list []board.Job) Count {
 	if b == nil {
 		return c
 	}
-	c.Ended, c.Failed = 0, 0 // the batch says how far it is
+	c.Ended, c.Failed, c.Cancelled = 0, 0, 0 // the batch says how far it is
 	if b.Total > 0 {
 		queued, working := inBatch(list, b)
 		c.Queued += max(b.Total-b.Done-working, 0) - queued
@@ -130,7 +138,11 @@ func Of(list []board.Job, past []board.Ended, v View) Block {
 
 func (c *Count) end(e *board.Ended) {
 	c.Ended++
-	if e.Status != task.Completed {
+	switch e.Status {
+	case task.Completed:
+	case task.Cancelled, task.Interrupted, task.Terminated:
+		c.Cancelled++
+	default:
 		c.Failed++
 	}
 }

@@ -186,3 +186,12 @@ func TestNarrow(t *testing.T) {
 		assert.Equal(t, want, b.Lines[0].Text)
 	}
 }
+
+// TestCancelledIsNoFailure: a job that a person or the end of a run has ended is counted apart.
+func TestCancelledIsNoFailure(t *testing.T) {
+	ended := []board.Ended{past("a", "root", task.Cancelled), past("b", "root", task.TurnLimit),
+		past("c", "root", task.Completed), past("d", "root", task.Interrupted)}
+	list := []board.Job{job("root", ""), job("e", "root")}
+	b := Of(list, ended, View{Width: 80, Most: 9})
+	assert.Equal(t, "1 at work, 4 ended (1 failed, 2 cancelled)", b.Count.String())
+}

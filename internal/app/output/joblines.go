@@ -11,6 +11,8 @@ type Jobs struct {
 	Rows  []string // a line for each
 	Count string   // of those at work and in the queue
 	Said  string   // what a status line says instead of what it says always; empty for nothing
+	// Paused says that no further job starts, and where a person lets them go on; empty if they start.
+	Paused string
 }
 
 // JobLines are lines above a status line: what the jobs of the run do.

@@ -204,6 +204,14 @@ func newOutput(t *testing.T) (out *command.Output, shown func() string) {
 	}
 }
 
+// TestProgressPaused: a batch that is paused says how far it is, and where it goes on.
+func TestProgressPaused(t *testing.T) {
+	s := standing{done: 218, total: 300, failed: 6, atWork: 1, worked: 200, elapsed: time.Minute, age: time.Minute,
+		oldest: "a task", paused: "paused: qq top lets it go on"}
+	assert.Equal(t, "218/300 done, 6 failed, paused: qq top lets it go on · 1m 00s · oldest: 1m 00s", s.line(80))
+	assert.Equal(t, "218/300 done, 6 failed", s.line(40))
+}
+
 // TestProgress: one line on a terminal, out of the way of results and gone at
 // the end; plain lines, far apart, elsewhere.
 func TestProgress(t *testing.T) {

@@ -148,6 +148,7 @@ func (p *Progress) Redraw() {
 	}
 	if p.live {
 		j := jobsOf(rows, p.w, p.start, now)
+		s.paused = j.Paused
 		p.w.Block(append(j.Rows, cmp.Or(j.Said, s.line(columnsFor(p.w)))))
 		return
 	}
@@ -188,6 +189,7 @@ type standing struct {
 	elapsed             time.Duration
 	delay               time.Duration // between the starts of two tasks
 	stopping            bool          // no further task starts
+	paused              string        // no further task starts for now, and where they go on; empty if they start
 }
 
 // look counts the tasks of the batch that have started, and finds the oldest. The others in list are their children.
@@ -261,6 +263,7 @@ func (s *standing) line(columns int) string {
 			part{before: ", ", text: failed, rank: 2},
 			part{before: ", ", text: atWork, rank: 3},
 			part{before: " · ", text: elapsed, rank: 4})
+	case s.paused != "": // the rate says nothing
 	case s.wait > 0:
 		rate = "waiting " + Left(s.wait) + " for the model server"
 	case s.worked > 0 && s.elapsed > 0:
@@ -278,6 +281,7 @@ func (s *standing) line(columns int) string {
 	return fit(columns,
 		part{text: fmt.Sprintf("%d/%d done", s.done, s.total)},
 		part{before: ", ", text: failed, rank: 1},
+		part{before: ", ", text: s.paused, rank: 2},
 		part{before: ", ", text: cancelled, rank: 9},
 		part{before: ", ", text: skipped, rank: 8},
 		part{before: ", ", text: atWork, rank: rankWork},

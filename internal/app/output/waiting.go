@@ -66,7 +66,10 @@ func (l *Waiting) Redraw() {
 	j := jobsOf(of, l.w, l.start, now)
 	switch {
 	case l.stops.Load():
-	case len(j.Rows) > 0:
+	case len(j.Rows) > 0 || j.Said != "":
+		if j.Paused != "" {
+			j.Count += ", " + j.Paused
+		}
 		line = l.counted(cmp.Or(j.Said, j.Count), now)
 	default:
 		line = l.text(now)

@@ -164,6 +164,7 @@ type sentRun struct {
 	Work      []sentRow         `json:"work"`
 	Questions []sentQuestion    `json:"questions"`
 	Paused    bool              `json:"paused,omitempty"`
+	Silent    bool              `json:"silent,omitempty"`
 	Gone      string            `json:"gone,omitempty"`
 	Ended     string            `json:"ended,omitempty"`
 	Told      string            `json:"told,omitempty"` // for screen readers
@@ -199,7 +200,7 @@ func (v *runView) next() (any, bool, error) {
 		return v.last(st, ok)
 	}
 	m := sentRun{State: [2]string{st.Shown().Class, st.Shown().Word}, Facts: facts(st, v.now()), Paused: st.Paused,
-		Changed: []sentRow{}, Work: []sentRow{}}
+		Silent: st.Silent(), Changed: []sentRow{}, Work: []sentRow{}}
 	if st.Batch != nil {
 		v.total = st.Batch.Total
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/serve/guard"
+	"qq/internal/app/serve/page"
 	"qq/internal/app/serve/view"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
@@ -273,12 +274,15 @@ func TestEveryPathIsGuarded(t *testing.T) {
 	}
 }
 
-// The assets are there, and a folder is not listed.
+// The assets are there, with the types that a browser needs, and a folder is not listed.
 func TestAssets(t *testing.T) {
 	s := newSite(t)
-	for path, begins := range map[string]string{"assets/page.css": "/* The look", "assets/page.js": "// The live part",
-		"assets/icon.svg": "<svg"} {
-		assert.True(t, strings.HasPrefix(s.page(path), begins), path)
+	for path, is := range map[string][]string{"assets/page.css": {"text/css", "/* The look"},
+		"assets/page.js": {"text/javascript", "// The live part"}, "assets/icon.svg": {"image/svg+xml", "<svg"}} {
+		w := httptest.NewRecorder()
+		page.Assets().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+path, http.NoBody))
+		assert.Equal(t, is[0]+"; charset=utf-8", w.Header().Get("Content-Type"))
+		assert.True(t, strings.HasPrefix(s.page(path), is[1]), path)
 	}
 	for _, path := range []string{"assets/", "assets/../templates/runs.html", "templates/runs.html"} {
 		code, _ := s.ask(path)

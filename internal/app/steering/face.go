@@ -2,6 +2,7 @@ package steering
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -85,31 +86,48 @@ func (f *Face) Rows(now time.Time, width, most int) output.Jobs {
 	if f.waits > 0 && f.input != nil && most > 1 {
 		help = []string{columns.First(asked, width)}
 	}
-	b := joblines.Of(snap.Jobs, snap.Ended, joblines.View{Now: now, Width: width, Most: most - len(help),
-		Chosen: f.chosen})
-	f.read(b.Count.AtWork+b.Count.Queued > 0)
-	if b.Count.AtWork+b.Count.Queued == 0 {
-		f.lines, f.chosen, f.help = nil, "", false
-		if f.input != nil {
-			f.draft = f.input.Text()
-			f.leave()
-		}
-		return output.Jobs{}
+	view := joblines.View{Now: now, Width: width, Most: most - len(help), Chosen: f.chosen}
+	b := joblines.Of(snap.Jobs, snap.Ended, view)
+	shown := func(l joblines.Line) bool { return l.ID == f.chosen }
+	if f.chosen != "" && len(b.Lines) > 0 && !slices.ContainsFunc(b.Lines, shown) {
+		f.chosen, view.Chosen = "", "" // no key may mean another job by accident
+		b = joblines.Of(snap.Jobs, snap.Ended, view)
+	}
+	works := b.Count.AtWork+b.Count.Queued > 0
+	f.read(works || f.input != nil)
+	if !works {
+		return f.idle(now, width)
 	}
 	f.lines = b.Lines
 	f.name(snap)
-	j := output.Jobs{Count: b.Count.String(), Said: f.said(snap, now, width)}
+	j := output.Jobs{Count: b.Count.String(), Said: f.said(now, width)}
 	for _, l := range b.Lines {
 		j.Rows = append(j.Rows, l.Text)
 	}
 	j.Rows = append(j.Rows, help...)
 	switch {
-	case snap.Paused:
-		j.Count += ", paused (p goes on)"
+	case snap.Paused && f.reading:
+		j.Paused = "paused: p goes on"
+	case snap.Paused: // from elsewhere
+		j.Paused = "paused: qq top lets it go on"
 	case f.reading && f.chosen == "" && !f.help:
 		j.Count += " (? lists the keys)"
 	}
 	return j
+}
+
+// idle returns what is shown while no job is at work: a message that is being typed, until it is left, and then what
+// became of it. So nothing of it goes to the shell. The caller holds f.mu.
+func (f *Face) idle(now time.Time, width int) output.Jobs {
+	f.lines, f.chosen, f.help = nil, "", false
+	switch {
+	case f.input != nil:
+		return output.Jobs{Rows: []string{columns.First(f.to.Name+" has ended: Escape leaves your message", width)},
+			Said: f.input.Line(width)}
+	case now.Before(f.until):
+		return output.Jobs{Said: f.notice}
+	}
+	return output.Jobs{}
 }
 
 // name remembers what the jobs are called.
@@ -124,14 +142,12 @@ func (f *Face) name(snap control.Snapshot) {
 }
 
 // said returns what the status line says instead of the counts.
-func (f *Face) said(snap control.Snapshot, now time.Time, width int) string {
+func (f *Face) said(now time.Time, width int) string {
 	switch {
 	case f.input != nil:
 		return f.input.Line(width)
 	case now.Before(f.until):
 		return f.notice
-	case snap.Paused && snap.Batch != nil:
-		return "paused: no further task starts (p goes on)"
 	}
 	return ""
 }
@@ -234,12 +250,18 @@ func (f *Face) Leave() {
 	f.out.Block(nil)
 }
 
-// Close ends the reading of keys for good.
+// Close ends the reading of keys for good. Who types a message is told that it is not sent.
 func (f *Face) Close() {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
 		return
+	}
+	if f.input != nil && f.input.Text() != "" {
+		f.mu.Unlock()
+		fmt.Fprintf(f.out, "qq: your message to %s was not sent: the run ends\n", f.to.Name)
+		f.settle()
+		f.mu.Lock()
 	}
 	f.closed = true
 	f.read(false)
@@ -249,6 +271,29 @@ func (f *Face) Close() {
 	f.loop.Wait()
 	if t != nil {
 		t.Close()
+	}
+}
+
+// quietTime is how long somebody types nothing who has seen that the run ends.
+const quietTime = time.Second
+
+// settle waits until the person types no more, and drops what was typed: it was not meant for the shell. It waits for
+// 5 s at most, and not at all when the person wants the run to end.
+func (f *Face) settle() {
+	for late := time.After(5 * time.Second); ; {
+		f.mu.Lock()
+		left := quietTime - time.Since(f.typing)
+		f.mu.Unlock()
+		if left > 0 {
+			select {
+			case <-time.After(left):
+				continue
+			case <-late:
+			case <-f.ends:
+			}
+		}
+		f.term.Discard()
+		return
 	}
 }
 

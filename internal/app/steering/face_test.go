@@ -11,7 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/joblines"
+	"qq/internal/control/board"
 	"qq/internal/terminal/keys"
+	"qq/pkg/supervisor/jobs"
+	"qq/pkg/task"
 )
 
 // TestLend: a question waits while a person types a message, until that is sent or left, or the question ends.
@@ -45,6 +48,36 @@ func TestLend(t *testing.T) {
 			}
 		})
 	}
+}
+
+// twoJobs are those of the root and of a child.
+func twoJobs() []board.Job {
+	return []board.Job{{Job: jobs.Job{ExecutionID: "root", State: task.Running}},
+		{Job: jobs.Job{ExecutionID: "id", ParentExecutionID: "root", Agent: "coder", State: task.Running}}}
+}
+
+// TestChosenGone: when the line of the chosen job goes, no job is chosen: no key means another one by accident.
+func TestChosenGone(t *testing.T) {
+	r := &run{jobs: twoJobs()}
+	f := &Face{run: r, tried: true, ends: make(chan struct{})}
+	f.free = sync.NewCond(&f.mu)
+	f.Rows(time.Now(), 80, 5)
+	f.press(keys.Key{Code: keys.Down})
+	assert.Regexp(t, "^› ", f.Rows(time.Now(), 80, 5).Rows[0])
+	r.jobs[1].ExecutionID = "other"
+	assert.Regexp(t, "^● ", f.Rows(time.Now(), 80, 5).Rows[0])
+	f.press(keys.Key{Rune: 'x'})
+	assert.Equal(t, "choose a job first: ↑ ↓", f.notice)
+}
+
+// TestPausedFromElsewhere: where no key is read, none is offered to go on.
+func TestPausedFromElsewhere(t *testing.T) {
+	r := &run{paused: true, jobs: twoJobs()}
+	f := &Face{run: r, tried: true, ends: make(chan struct{})}
+	f.free = sync.NewCond(&f.mu)
+	assert.Equal(t, "paused: qq top lets it go on", f.Rows(time.Now(), 80, 5).Paused)
+	f.reading = true
+	assert.Equal(t, "paused: p goes on", f.Rows(time.Now(), 80, 5).Paused)
 }
 
 // TestLendIdle: a message that nobody goes on to type holds back no question, and its text is kept.

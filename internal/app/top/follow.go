@@ -125,59 +125,85 @@ func (f *follower) update(change func()) {
 	f.tell()
 }
 
-// follow asks a root again and again until it has ended.
+// follow follows a root until it has ended. A connection that ends is no proof of that: a root ends those of a client
+// that was stopped for some time.
 func (f *follower) follow(r *run) {
 	for {
-		c, err := control.Dial(r.Path)
-		if err == nil {
-			err = f.ask(c, r)
-			c.Close()
-		}
-		if errors.Is(err, control.ErrNoRoot) || err == nil {
-			f.update(func() { r.ended = time.Now() })
+		end, err := f.ask(r)
+		switch {
+		case errors.Is(err, control.ErrNoRoot):
+			f.update(func() {
+				r.Err, r.ended = nil, time.Now()
+				if end != nil {
+					r.end, r.Used = end, end.used
+				}
+			})
 			return
+		case !errors.Is(err, control.ErrDropped):
+			f.update(func() { r.Err = err })
 		}
-		f.update(func() { r.Err = err })
 		if !f.wait(time.After(lookEvery), nil) {
 			return
 		}
 	}
 }
 
-// ask asks a root for its jobs when something has happened, until it ends or does not reply.
-func (f *follower) ask(c *control.Client, r *run) error {
-	news := make(chan struct{}, 1)
-	news <- struct{}{}
-	var listening sync.WaitGroup
+// gone reports whether nobody listens at path any more.
+func gone(path string) bool {
+	c, err := control.Dial(path)
+	if err == nil {
+		c.Close()
+	}
+	return errors.Is(err, control.ErrNoRoot)
+}
+
+// ask asks a root for its jobs when something has happened, until it does not reply or a connection ends. The error is
+// [control.ErrNoRoot] if the root is gone: end is how it has ended, as far as its events have told. It is
+// [control.ErrDropped] if it is at work.
+func (f *follower) ask(r *run) (end *ending, err error) {
+	c, err := control.Dial(r.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
 	l, err := control.Dial(r.Path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	listening.Go(func() { f.listen(l, r, news) })
-	err = f.askAgain(c, r, news)
+	defer l.Close()
+	news, heard := make(chan struct{}, 1), make(chan struct{})
+	news <- struct{}{}
+	go func() {
+		end = listen(l, news)
+		close(heard)
+		close(news) // wakes who waits for it
+	}()
+	err = f.askAgain(c, r, news, heard)
+	if errors.Is(err, control.ErrNoRoot) && !gone(r.Path) {
+		err = control.ErrDropped
+	}
 	if !errors.Is(err, control.ErrNoRoot) { // else what it has said last is still to be read
 		l.Close()
 	}
-	listening.Wait()
-	l.Close()
-	return err
+	<-heard
+	return end, err
 }
 
-func (f *follower) askAgain(c *control.Client, r *run, news <-chan struct{}) error {
+func (f *follower) askAgain(c *control.Client, r *run, news, heard <-chan struct{}) error {
 	for f.wait(time.After(idleEvery), news) {
+		select {
+		case <-heard:
+			return control.ErrNoRoot
+		default:
+		}
 		asked := time.Now()
 		snap, err := c.Snapshot()
 		if err != nil {
 			return err
 		}
-		f.update(func() {
-			if r.end == nil { // else its events have told more
-				r.Snapshot = snap
-			}
-			r.Err, r.known = nil, true
-		})
+		f.update(func() { r.Snapshot, r.Err, r.known = snap, nil, true })
 		pause := min(max(askEvery, askShare*time.Since(asked)), slowEvery)
-		if !f.wait(time.After(pause), nil) {
+		if !f.wait(time.After(pause), heard) {
 			break
 		}
 	}
@@ -185,18 +211,17 @@ func (f *follower) askAgain(c *control.Client, r *run, news <-chan struct{}) err
 }
 
 // listen reads the events of a root until there are no more. They say when to ask, and how the run ends.
-func (f *follower) listen(c *control.Client, r *run, news chan<- struct{}) {
+func listen(c *control.Client, news chan<- struct{}) *ending {
 	snap, err := c.Subscribe(control.Subscribe{Ends: true})
 	if err != nil {
-		return
+		return nil
 	}
 	end := newEnding(snap)
 	for {
 		e, err := c.Next()
 		if err != nil {
 			end.lost = !errors.Is(err, io.EOF)
-			f.update(func() { r.end, r.Used = end, end.used })
-			return
+			return end
 		}
 		end.add(e)
 		select {

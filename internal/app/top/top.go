@@ -170,18 +170,37 @@ func (t top) print(ctx context.Context, path string) error {
 
 // begin prints what is at work.
 func (t top) begin(n *narrator.Narrator, snap control.Snapshot) {
-	queued := 0
 	for _, j := range snap.Jobs {
 		if j.State == task.Queued {
-			queued++
 			continue
 		}
 		n.Say(j.Depth, j.Agent, j.ExecutionID, fmt.Sprintf("at work for %s, %s: %s",
 			output.Clock(time.Since(j.Started)), cmp.Or(joblines.Does(&j), "works"), j.Task))
 	}
-	if queued > 0 {
-		fmt.Fprintf(t.Out, "%d queued\n", queued)
+	if text := state(snap, time.Now()); text != "" {
+		fmt.Fprintln(t.Out, text)
 	}
+}
+
+// state says how far a run is: what its batch has done, how many jobs are queued and whether it is paused.
+func state(snap control.Snapshot, now time.Time) string {
+	var parts []string
+	if snap.Batch != nil {
+		parts = append(parts, progress(snap.Batch, now, 0, snap.Paused))
+	}
+	var count joblines.Count
+	for _, j := range snap.Jobs {
+		if j.State == task.Queued {
+			count.Queued++
+		}
+	}
+	if n := count.InBatch(snap.Batch, snap.Jobs).Queued; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d queued", n))
+	}
+	if snap.Paused {
+		parts = append(parts, "paused")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // screen is what a person looks at.
@@ -358,8 +377,8 @@ func (s *screen) draw(now time.Time) error {
 	}
 	var below []string
 	if s.help {
-		below = append(slices.Clone(steering.Help[:]), "← →    close or open what is below", "q      leave",
-			"questions: "+toAnswer)
+		below = append(slices.Clone(steering.Help[:]), "← →    close or open what is below",
+			"q      leave; Escape too, when there is nothing to take back", "questions: "+toAnswer)
 	}
 	return s.pane.Draw(s.tree.rows(head(s.name, all, now, columns-1), foot,
 		below[:min(len(below), max(rows-4, 0))], size), size)
@@ -399,6 +418,8 @@ func (s *screen) press(k keys.Key) (leave bool) {
 		} else {
 			s.pager.Press(k)
 		}
+	case k.Code == keys.Escape && (s.help || s.sure != "" || time.Since(s.shown) < noticeTime):
+		s.help, s.sure, s.shown = false, "", time.Time{}
 	case steering.Leaves(k):
 		return true
 	default:
@@ -470,7 +491,9 @@ func (s *screen) act(k keys.Key, sure string) {
 		s.tell(a.Ended())
 	case k.Rune == 'x':
 		s.ask(a.Run, func() (string, string) { return a.Cancel(), "" })
-	case !it.job: // a batch
+	case !it.job && k.Rune == 'm':
+		s.tell("choose one of its jobs: a batch reads no message")
+	case !it.job:
 		s.tree.open(s.tree.closed[it.id])
 	case k.Rune == 'm':
 		s.to, s.input, s.draft = a, steering.NewInput("to "+it.name+": ", s.draft), ""

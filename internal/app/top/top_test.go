@@ -177,6 +177,8 @@ func TestHead(t *testing.T) {
 	assert.Regexp(t, `^qq top  [0-9:]{8}  1 question for you, 2 runs, 3 at work, 30 queued$`,
 		head("qq top", runs, now, 79))
 	assert.Regexp(t, `^qq top  [0-9:]{8}  1 question for you, …$`, head("qq top", runs, now, 39))
+	runs[0].Questions[0].ExecutionID = "b-11111111"
+	assert.Contains(t, head("qq top", runs, now, 79), "2 at work", "one waits for the person")
 }
 
 // TestQuestions: a run with open questions says so in its line, also when it is closed, and where they are answered.
@@ -212,6 +214,35 @@ func TestBatchCounts(t *testing.T) {
 	assert.Equal(t, "    30 queued", tr.list[len(tr.list)-1].text)
 	b.Batch.Total = 0 // not known
 	assert.Contains(t, head("qq top", []run{b}, now, 79), "1 at work, 2 queued")
+}
+
+// TestState: the first lines of qq runs watch say how far a batch is, and whether it is paused.
+func TestState(t *testing.T) {
+	b := batch()
+	assert.Equal(t, "20/50 done, 2 failed, 15.0/min, 2m 00s left, 29 queued", state(b.Snapshot, now))
+	b.Paused = true
+	assert.Equal(t, "20/50 done, 2 failed, 29 queued, paused", state(b.Snapshot, now))
+	p := prompt()
+	assert.Equal(t, "1 queued", state(p.Snapshot, now))
+	p.Jobs = p.Jobs[:1]
+	assert.Empty(t, state(p.Snapshot, now))
+}
+
+// TestEscape: it takes back what is shown before it leaves, and a batch says why it takes no message.
+func TestEscape(t *testing.T) {
+	escape := keys.Key{Code: keys.Escape}
+	s := &screen{help: true, asked: map[steering.Run]bool{}, tree: tree{closed: map[string]bool{}}}
+	assert.False(t, s.press(escape))
+	assert.False(t, s.help)
+	s.tree.update([]run{batch()}, now, 80)
+	s.act(keys.Key{Rune: 'm'}, "")
+	assert.Equal(t, "choose one of its jobs: a batch reads no message", s.notice)
+	assert.False(t, s.press(escape))
+	s.act(keys.Key{Rune: 'x'}, "")
+	assert.Equal(t, "0000-bbbbbbbb", s.sure)
+	assert.False(t, s.press(escape))
+	assert.Empty(t, s.sure)
+	assert.True(t, s.press(escape))
 }
 
 // TestEnding: how a run ends, what it has used and its exit code are as its events tell.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/app/pane"
 	"qq/internal/app/steering"
+	"qq/internal/control"
 	"qq/internal/control/board"
 	"qq/pkg/task"
 )
@@ -273,9 +275,12 @@ func head(name string, runs []run, now time.Time, width int) string {
 		live++
 		asking += len(r.Questions)
 		var c joblines.Count
+		asks := func(id string) bool {
+			return slices.ContainsFunc(r.Questions, func(q control.Question) bool { return q.ExecutionID == id })
+		}
 		for _, j := range r.Jobs {
 			switch {
-			case j.ExecutionID == r.Root.ExecutionID:
+			case j.ExecutionID == r.Root.ExecutionID, asks(j.ExecutionID): // it waits for the person
 			case j.State == task.Queued:
 				c.Queued++
 			default:

@@ -30,17 +30,18 @@ func (p *Terminal) Confirm(ctx context.Context, c Confirmation) (bool, error) {
 	}
 	defer release()
 	defer p.watch(ctx, nil)()
-	whole := false
+	whole, fresh := false, true
 	text, cut := page{size: p.size(), colour: p.colour}.confirmation(c, whole)
 	for {
 		choice, other := "[y]es, [n]o: ", "type y or n\n"
 		if cut {
 			choice, other = "show [a]ll first, [n]o: ", "type a or n\n"
 		}
-		answer, err := p.exchange(ctx, text, choice)
+		answer, err := p.exchange(ctx, text, choice, fresh)
+		fresh = errors.Is(err, errResumed)
 		answer = strings.ToLower(strings.TrimSpace(answer))
 		switch {
-		case errors.Is(err, errResumed):
+		case fresh:
 			text, cut = page{size: p.size(), colour: p.colour}.confirmation(c, whole)
 		case err != nil:
 			_ = p.write(ctx, "\n")

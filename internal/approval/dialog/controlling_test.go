@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // playEnv makes the test binary a process that asks on its controlling terminal.
@@ -25,6 +28,9 @@ func play(how string) {
 	switch how {
 	case "wait": // until the parent is done
 		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	case "shell": // a job that is told to go on each time it stops
+		shell()
 		return
 	case "background": // a job of the same session that the shell put aside
 		job(&syscall.SysProcAttr{Setpgid: true}, "ask")()
@@ -43,6 +49,29 @@ func play(how string) {
 		defer job(&syscall.SysProcAttr{Foreground: true, Ctty: p.tty}, "wait")()
 	}
 	fmt.Println(ask(context.Background(), p, question()))
+}
+
+// shell asks as a job in the foreground. A line makes it go on each time it stops.
+func shell() {
+	signal.Ignore(syscall.SIGTTOU)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stdout = []string{playEnv + "=ask", "GORACE=atexit_sleep_ms=0"}, os.Stdout
+	cmd.SysProcAttr = &syscall.SysProcAttr{Foreground: true, Ctty: 0}
+	if err := cmd.Start(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for {
+		var status syscall.WaitStatus
+		if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+			return
+		}
+		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, syscall.Getpgrp())
+		fmt.Println("stopped")
+		_, _ = fmt.Scanln()
+		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, cmd.Process.Pid)
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGCONT)
+	}
 }
 
 // job starts this program again in a process group of its own. end waits for it.
@@ -88,6 +117,58 @@ func TestControlling(t *testing.T) {
 		require.NoError(t, keys.Close())
 		assert.Equal(t, want, out.String(), how)
 	}
+}
+
+// Control-Z stops a process whose question is open, although a keyboard was started and stopped before, and while it
+// listens. After that the question is new: what follows at once is no answer.
+func TestStoppedByControlZ(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	var out lines
+	cmd.Env, cmd.Stdout = []string{playEnv + "=shell", "GORACE=atexit_sleep_ms=0"}, &out
+	keys, err := pty.Start(cmd)
+	require.NoError(t, err)
+	typed := func(text string) {
+		_, err := keys.WriteString(text)
+		require.NoError(t, err)
+	}
+	for i, visible := range []string{choice, "asks: run_pty_cmd", choice} {
+		readUntil(t, keys, visible)
+		typed("\x1a")
+		require.Eventually(t, func() bool { return out.count("stopped\n") == i+1 }, patience, time.Millisecond, visible)
+		typed("\n")
+	}
+	readUntil(t, keys, "asks: run_pty_cmd")
+	typed("o\n")
+	readUntil(t, keys, choice)
+	typed("n\n")
+	require.NoError(t, cmd.Wait())
+	require.NoError(t, keys.Close())
+	assert.Equal(t, "no <nil>", out.last())
+}
+
+// lines are what a process has written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) count(line string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), line)
+}
+
+func (l *lines) last() string {
+	all := strings.Split(strings.TrimSpace(l.text.String()), "\n")
+	return all[len(all)-1]
 }
 
 // What is typed while the process is stopped, for the shell or because the question is still to be seen, is no answer.

@@ -29,9 +29,9 @@ func (p *Terminal) Line(ctx context.Context, text, choice string, hidden bool) (
 	}
 	rows := wrapped(visible(text), max(p.size().columns-barWidth, leastWidth))
 	text = "\n" + strings.Join(rows, "\n") + "\n"
-	line, err := p.exchange(ctx, text, choice)
+	line, err := p.exchange(ctx, text, choice, false)
 	for errors.Is(err, errResumed) {
-		line, err = p.exchange(ctx, text, choice)
+		line, err = p.exchange(ctx, text, choice, false)
 	}
 	if hidden || err != nil {
 		_ = p.write(context.WithoutCancel(ctx), "\n") // the one that was typed is not shown

@@ -55,12 +55,6 @@ type list struct {
 	deaf   time.Time
 }
 
-// deafTime is how long the keyboard must be quiet before a key counts, after a question was chosen by nobody.
-var deafTime = time.Second
-
-// dropped is the note about keys that did not count.
-const dropped = "what you typed does not count: pause for a second"
-
 // meaning says what an answer allows.
 var meaning = map[approval.Answer]string{
 	approval.Once: "once", approval.Session: "for this session", approval.Folder: "always in this folder",
@@ -76,16 +70,13 @@ const (
 
 // several shows the open questions as a list until q is over, or the only one.
 func (p *Terminal) several(ctx context.Context, q tool.Question, desk approval.Desk) error {
-	keyboard, err := terminal.Open(terminal.Config{Name: p.name, Signals: true, Plain: p.Dumb})
-	if err == nil {
-		defer keyboard.Close()
-		err = keyboard.Start()
-	}
+	keyboard, err := p.keyboard(p.Dumb)
 	if err != nil {
 		p.oneByOne = true
 		return nil
 	}
-	if err := flush(p.tty); err != nil {
+	defer keyboard.Close()
+	if err := terminal.Flush(p.tty); err != nil {
 		return fmt.Errorf("drop what was typed before the questions: %w", err)
 	}
 	l := &list{Terminal: p, desk: desk, turn: q, fresh: true}

@@ -128,11 +128,15 @@ func (p page) write(b *strings.Builder, rows []string, most int) (cut bool) {
 	return left > 0
 }
 
-// rows breaks text into rows. first is the prefix of each line, more the prefix of its further
-// rows.
+// rows breaks text into rows, after spaces if it is no preview. first is the prefix of each line, more the prefix of
+// its further rows.
 func (p page) rows(text, first, more string) (rows []string) {
 	if text == "" {
 		return nil
+	}
+	breaks := worded
+	if first == bar {
+		breaks = broken
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		colour := ""
@@ -144,7 +148,7 @@ func (p page) rows(text, first, more string) (rows []string) {
 			colour = red
 		}
 		before := first
-		for row := range broken(visible(line), max(p.columns-barWidth, leastWidth)) {
+		for row := range breaks(visible(line), max(p.columns-barWidth, leastWidth)) {
 			rows = append(rows, before+p.paint(colour, row))
 			before = more
 		}
@@ -252,6 +256,28 @@ func broken(line string, width int) func(yield func(string) bool) {
 			used += w
 		}
 		yield(line[from:])
+	}
+}
+
+// worded yields the rows of a line as broken does, but breaks it after a space where a row has one.
+func worded(line string, most int) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for {
+			row := line
+			for row = range broken(line, most) {
+				break
+			}
+			if len(row) == len(line) {
+				break
+			}
+			if at := strings.LastIndexByte(row, ' ') + 1; at > 1 && line[len(row)] != ' ' {
+				row = row[:at]
+			}
+			if line = line[len(row):]; !yield(row) {
+				return
+			}
+		}
+		yield(line)
 	}
 }
 

@@ -26,6 +26,20 @@ func TestRows(t *testing.T) {
 	assert.Equal(t, "  1\n  2\n  3\n  4\n", b.String(), "there is room for one row in the place of the remark")
 }
 
+// On a narrow terminal the words of a question are whole. A preview is broken where a row is full.
+func TestWords(t *testing.T) {
+	p := page{size: size{60, 40}}
+	q := tool.Question{Chain: []string{"default", "coder 484a2564"}, Task: "Write the files [write 2 as c3]"}
+	q.Intent = tool.Intent{Tool: "write_file", Effect: tool.Writes, Risk: tool.Medium,
+		Summary: "create " + strings.Repeat("x", 40) + " here", Preview: strings.Repeat("one two ", 6)}
+	text, cut := p.question(q, false)
+	assert.False(t, cut)
+	assert.Equal(t, strings.Join([]string{"", "default › coder 484a2564 asks: ", "  ┆ write_file (writes, medium risk)",
+		"  task: Write the files [write 2 as ", "  ┆ c3]", "  create ", "  ┆ " + strings.Repeat("x", 36),
+		"  ┆ xxxx here",
+		"  │ one two one two one two one two one ", "  ┆ two one two ", ""}, "\n"), text)
+}
+
 func TestNothingKnown(t *testing.T) {
 	p := page{size: size{60, 80}, colour: false}
 	text, cut := p.question(tool.Question{Intent: tool.Intent{Tool: "x"}}, false)

@@ -102,7 +102,9 @@ func (l *list) rows(p page) []string {
 		b.WriteString(indent + row + "\n")
 	}
 	if l.note != "" {
-		b.WriteString(p.paint(yellow, fitting(indent+l.note, p.columns)) + "\n")
+		for _, row := range wrapped(l.note, p.columns-len(indent)) {
+			b.WriteString(p.paint(yellow, indent+row) + "\n")
+		}
 	}
 	offered := offers(q, l.unseen)
 	if l.unseen {

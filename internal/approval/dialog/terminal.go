@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -49,12 +50,12 @@ type Screen interface {
 // allow exactly is also offered for good: "always in this [f]older (edit_file(a.go))".
 //
 // Only one of the offered answers counts: after an empty line or any other text it
-// asks again. Input typed before the question is discarded. Control-D and a closed
-// terminal never mean yes. After Control-Z and fg the question is shown again, and input
-// typed until then is discarded too.
+// asks again. The last line is shown when the keyboard was quiet for a second after the
+// question was shown; input typed before that is discarded. Control-D and a closed
+// terminal never mean yes. After Control-Z and fg the same happens again.
 //
 // Not promised: rows on a terminal that draws Greek or Cyrillic letters two columns
-// wide may break earlier. The mode of the terminal is not changed, except by a hidden [Terminal.Line].
+// wide may break earlier.
 type Terminal struct {
 	Dumb bool // it obeys no control sequences
 
@@ -69,6 +70,7 @@ type Terminal struct {
 	call *os.File   // writing to it makes wake readable
 
 	resumed chan struct{} // holds one when the process went on after a stop
+	quiet   time.Duration // how long the keyboard must be quiet before a question can be answered
 
 	desk     approval.Desk // while one question is shown that others may join
 	listed   listed
@@ -95,7 +97,8 @@ func openTerminal(name string, colour bool, screen Screen) (*Terminal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	p := &Terminal{screen: screen, colour: colour, name: name, tty: tty, resumed: make(chan struct{}, 1)}
+	p := &Terminal{screen: screen, colour: colour, name: name, tty: tty, resumed: make(chan struct{}, 1),
+		quiet: deafTime}
 	if err = p.foreground(); err == nil {
 		p.wake, p.call, err = os.Pipe()
 	}
@@ -287,15 +290,22 @@ func answerOf(line string, q tool.Question) approval.Answer {
 const singleHelp = "type a letter in brackets, or its word, and Enter; Control-D means no, Control-C ends the run, " +
 	"Control-Z stops it until fg"
 
+// note returns the rows of a remark below a question.
+func (p *Terminal) note(text string) string {
+	rows := wrapped(text, max(p.size().columns-barWidth, leastWidth))
+	return indent + strings.Join(rows, "\n"+indent) + "\n"
+}
+
 // converse shows q and reads lines until one is an answer.
 func (p *Terminal) converse(ctx context.Context, q tool.Question) (approval.Answer, error) {
-	whole := false
+	whole, fresh := false, true
 	text, unseen := page{size: p.size(), colour: p.colour}.question(q, whole)
 	for {
-		line, err := p.exchange(ctx, text, page{size: p.size()}.choices(offers(q, unseen)))
+		line, err := p.exchange(ctx, text, page{size: p.size()}.choices(offers(q, unseen)), fresh)
+		fresh = errors.Is(err, errResumed)
 		answer := answerOf(line, q)
 		switch word := strings.ToLower(strings.TrimSpace(line)); {
-		case errors.Is(err, errResumed):
+		case fresh:
 			text, unseen = page{size: p.size(), colour: p.colour}.question(q, whole)
 		case err != nil:
 			return "", err
@@ -303,12 +313,11 @@ func (p *Terminal) converse(ctx context.Context, q tool.Question) (approval.Answ
 			whole = true
 			text, unseen = page{size: p.size(), colour: p.colour}.question(q, whole)
 		case word == "?":
-			rows := wrapped(singleHelp, max(p.size().columns-barWidth, leastWidth))
-			text = indent + strings.Join(rows, "\n"+indent) + "\n"
+			text = p.note(singleHelp)
 		case answer == "": // also Enter, which is typed by habit
-			text = indent + "type one of the letters in brackets\n"
+			text = p.note("type one of the letters in brackets")
 		case unseen && answer != approval.No:
-			text = indent + "a part was not shown: type a first\n"
+			text = p.note("a part was not shown: type a first")
 		default:
 			return answer, nil
 		}

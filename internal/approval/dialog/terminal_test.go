@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		play(how)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("qq/internal/terminal.(*stopper).follow"))
 }
 
 // terminalScreen is a terminal on which questions are asked, and the person who types.
@@ -52,6 +52,7 @@ func newScreen(t *testing.T, colour bool, other Screen) *terminalScreen {
 	require.NoError(t, pty.Setsize(tty, &pty.Winsize{Rows: 60, Cols: 80}))
 	p, err := openTerminal(tty.Name(), colour, other)
 	require.NoError(t, err)
+	p.quiet = 20 * time.Millisecond // a test types when it sees the choice
 	d := &terminalScreen{Terminal: p, t: t, keys: keys, screen: tty, more: make(chan struct{}, 1)}
 	var wg sync.WaitGroup
 	wg.Go(d.watchScreen)

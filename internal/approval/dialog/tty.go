@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"qq/internal/approval"
+	"qq/internal/terminal"
 )
 
 // maxLine is how many bytes of a typed line are kept; terminals do not pass on longer lines.
@@ -122,12 +123,18 @@ func (p *Terminal) wasResumed() bool {
 }
 
 // exchange shows text, discards what was typed until now, which was not meant as an answer, and returns the line that
-// is typed after choice. After errResumed the person may have lost sight of the text: the caller shows it again.
-func (p *Terminal) exchange(ctx context.Context, text, choice string) (string, error) {
+// is typed after choice. With fresh the text is new to the person: choice follows when the keyboard is quiet. After
+// errResumed the person may have lost sight of the text: the caller shows it again.
+func (p *Terminal) exchange(ctx context.Context, text, choice string, fresh bool) (string, error) {
 	if err := p.write(ctx, text); err != nil {
 		return "", err
 	}
-	if err := flush(p.tty); err != nil {
+	if fresh {
+		if err := p.listen(ctx); err != nil {
+			return "", err
+		}
+	}
+	if err := terminal.Flush(p.tty); err != nil {
 		return "", fmt.Errorf("drop what was typed before the question: %w", err)
 	}
 	if err := p.write(ctx, choice); err != nil {

@@ -60,7 +60,7 @@ func (p place) fault(act string, err error) error {
 		return fmt.Errorf("%s: %w", act, err)
 	}
 	locked := func(name string) string {
-		return "see who holds it (fuser " + name + "), end that, and try again" + orNone
+		return "see who holds it (fuser " + name + "), end that or let it go on, and try again" + orNone
 	}
 	if held := (*alive.LockedError)(nil); errors.As(err, &held) {
 		return problem(ErrLocked, err, held.Error(), locked(held.Name))

@@ -35,6 +35,7 @@ const (
 	cut     = "\x1b[?7l" // what does not fit into a row is not shown: a terminal may be narrower than it has said yet
 	wrap    = "\x1b[?7h"
 	top     = "\x1b[2H" + below + "\x1b[H" + clear // erases the screen
+	last    = "\x1b[999H"                          // moves to the last row
 
 	// erase erases from the cursor to the end of the screen. In the first column of the screen tmux would not erase it
 	// but scroll it away, so it begins behind that.
@@ -58,6 +59,7 @@ type Block struct {
 	lines []string // that are drawn
 	row   bool     // the only line is in the row of the cursor
 	moved bool     // a resize may have moved rows of the block to above the cursor
+	tall  int      // rows of the terminal, at most so far
 	tail  []byte   // the end of the text
 	rows  int      // that text has begun
 	ended bool     // the last row of text was full and the block has ended it: a newline that follows is that one
@@ -67,7 +69,7 @@ type Block struct {
 func (b *Block) Lines() int { return len(b.lines) }
 
 // Forget forgets what is on the screen. The cursor is in an empty row.
-func (b *Block) Forget() { *b = Block{moved: b.moved, size: b.size} }
+func (b *Block) Forget() { *b = Block{moved: b.moved, size: b.size, tall: b.tall} }
 
 // Resized says that the size has changed, even if it is the same again.
 func (b *Block) Resized() { b.size = Size{} }
@@ -173,15 +175,17 @@ func (b *Block) Erase(size Size) string {
 	return erase
 }
 
-// again returns what removes all from the screen and prints the end of the text again. If that does not fill the
-// screen, what else is there is of others: it is scrolled away.
+// again returns what removes all from the screen and prints the end of the text again, in the last rows. What is of
+// others is scrolled away, never erased, also if the terminal is larger than it has said yet. A text that fills the
+// screen twice leaves no room for others.
 func (b *Block) again(size Size) string {
-	clean := erase + strings.Repeat(down, max(size.Rows-1, 0)) + "\x1b[H" + clear
-	if height(string(b.tail), size) > size.Rows {
+	b.tall = max(b.tall, size.Rows)
+	clean := erase + last + strings.Repeat(down, b.tall)
+	if height(string(b.tail), size) > 2*b.tall {
 		clean = top
 	}
 	text := end(string(b.tail), Size{size.Columns, size.Rows - len(b.lines)})
-	*b = Block{size: size, moved: true, tail: b.tail}
+	*b = Block{size: size, moved: true, tall: b.tall, tail: b.tail}
 	b.follow(text, size)
 	return clean + text
 }
@@ -209,7 +213,7 @@ func end(text string, size Size) string {
 
 // Draw returns what makes lines those of the block. Each is cut to the width of the terminal.
 func (b *Block) Draw(lines []string, size Size) string {
-	lines = fit(lines, size)
+	lines, b.tall = fit(lines, size), max(b.tall, size.Rows)
 	if len(lines) == 0 {
 		return b.Erase(size)
 	}

@@ -43,7 +43,7 @@ type Act struct {
 	Text          string
 	Ask           string // what the person is asked before
 	Harm          bool
-	When          string // on or paused: the script shows it then
+	When          string // on, paused or silent: the script shows it then
 	Hidden        bool   // it is not so now
 }
 
@@ -87,7 +87,7 @@ func (h Head) Live() map[string]string {
 type Notice struct {
 	Class string
 	Text  Text
-	When  string // on or paused, as of [Act]
+	When  string // on, paused or silent, as of [Act]
 	// Hidden says that it is not so now.
 	Hidden bool
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"qq/internal/app/serve/page"
 	"qq/internal/tools/edit"
@@ -77,7 +78,7 @@ func (c *changes) did(call tool.Call, result string) {
 		clear(c.text)
 	case args.Path == "":
 	case call.Name == "read_file":
-		if delete(c.text, name); args.Start == nil && args.End == nil && !partial.MatchString(result) {
+		if delete(c.text, name); args.Start == nil && args.End == nil && !partial().MatchString(result) {
 			c.text[name] = result
 		}
 	case call.Name == "edit_file":
@@ -104,15 +105,15 @@ func (c *changes) did(call tool.Call, result string) {
 	}
 }
 
-// partial is a line about a file that read_file adds to its content.
-var partial = regexp.MustCompile(`(?m)^\[.*\]\n?\z`)
+// partial matches a line about a file that read_file adds to its content.
+var partial = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\[.*\]\n?\z`) })
 
-// replacedIn is a line of the result of ast_grep_replace.
-var replacedIn = regexp.MustCompile(`(?m)^(.+): (\d+) replaced$`)
+// replacedIn matches a line of the result of ast_grep_replace.
+var replacedIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^(.+): (\d+) replaced$`) })
 
 // replaced notes the files that a call of ast_grep_replace has changed. It tells how often, not where.
 func (c *changes) replaced(args arguments, result string) {
-	for _, m := range replacedIn.FindAllStringSubmatch(result, -1) {
+	for _, m := range replacedIn().FindAllStringSubmatch(result, -1) {
 		delete(c.text, m[1])
 		c.add(m[1], m[1], fmt.Sprintf("%s replaced by ast_grep_replace, there is no diff: %s → %s",
 			times(m[2]), page.Line(args.Pattern, 80), page.Line(args.Rewrite, 80)), nil)

@@ -12,6 +12,7 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/app/serve/page"
 	"qq/internal/app/serve/words"
+	"qq/internal/control"
 	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
@@ -136,6 +137,8 @@ func (w Run) done() (done, failed, all int) {
 // took returns when a run began, and how long it took.
 func (w Run) took(now time.Time) (began time.Time, text string) {
 	switch {
+	case w.AtWork && w.Batch != nil: // as its record says later
+		return w.Batch.Started, figures.Roundly(now.Sub(w.Root.Root.Started))
 	case w.AtWork:
 		return w.Root.Root.Started, figures.Roundly(now.Sub(w.Root.Root.Started))
 	case w.Batch != nil:
@@ -159,13 +162,18 @@ func (v View) Notices(w Run) (all []page.Notice) {
 		all = append(all, page.Notice{Class: page.Bad, Text: page.Clean(KilledText(w.Root))})
 	}
 	for _, st := range v.Store.Hub.Closed() {
+		if w.AtWork && st.Silent() {
+			continue // it is told below
+		}
 		if st.ID == w.ID || w.Batch != nil && w.Batch.Root == st.ID {
 			all = append(all, page.Notice{Class: page.Wait, Text: ClosedText(st)})
 		}
 	}
 	if w.AtWork {
 		all = append(all, page.Notice{Class: page.Wait, Text: page.Clean("Paused: no further job starts."),
-			When: "paused", Hidden: !w.Root.Paused})
+			When: "paused", Hidden: !w.Root.Paused},
+			page.Notice{Class: page.Wait, Text: ClosedText(State{ID: w.Root.ID, Err: control.ErrSilent}),
+				When: "silent", Hidden: !w.Root.Silent()})
 	}
 	if !w.AtWork && w.Batch != nil && !w.Killed() && w.Batch.Status == task.Interrupted {
 		all = append(all, page.Notice{Class: page.Off, Text: page.Clean("The qq that worked on it has died. " +
@@ -179,6 +187,10 @@ func (v View) Notices(w Run) (all []page.Notice) {
 
 // ClosedText says why a root cannot be followed.
 func ClosedText(st State) page.Text {
+	if st.Silent() {
+		return page.Line(fmt.Sprintf("Run %s does not reply: it may be stopped. "+
+			"What is shown is what it has said last. It is asked again each second.", task.ShortID(st.ID)), 600)
+	}
 	problem, hint := task.Explain(st.Err)
 	text := fmt.Sprintf("Run %s works, but this page cannot follow it: %s", task.ShortID(st.ID), problem)
 	if hint != "" {

@@ -49,15 +49,33 @@ type State struct {
 // Run is the id of the run that the root works on.
 func (s State) Run() string { return cmp.Or(s.Root.BatchID, s.Root.ExecutionID) }
 
+// Silent reports whether the root does not reply, because it is stopped for example.
+func (s State) Silent() bool { return errors.Is(s.Err, control.ErrSilent) }
+
 // Shown is the state of the run of a root at work.
 func (s State) Shown() page.State {
 	switch {
+	case s.Silent():
+		return page.State{Class: page.Wait, Word: "does not reply"}
 	case len(s.Questions) > 0:
 		return page.State{Class: page.Ask, Word: "asks you"}
 	case s.Paused:
 		return page.State{Class: page.Wait, Word: "paused"}
 	}
 	return words.Status(task.Running)
+}
+
+// heard takes the reply to a request for a snapshot, or that there was none. It reports whether that is to be shown.
+func (s *State) heard(snap control.Snapshot, err error) bool {
+	switch {
+	case err == nil:
+		s.Snapshot, s.When, s.Err = snap, time.Now(), nil
+	case errors.Is(err, control.ErrSilent):
+		s.Err = err
+	default:
+		return false // the end of the events tells, or the next reply
+	}
+	return true
 }
 
 // Hub follows all roots. Several goroutines may call its methods at once.
@@ -135,7 +153,7 @@ func (h *Hub) follow(ctx context.Context, s State) {
 		if err == nil && end == Lost { // it may only have dropped us
 			continue
 		}
-		if errors.Is(err, control.ErrSilent) || isBusy(err) {
+		if isBusy(err) {
 			pause(ctx, calm)
 			continue
 		}
@@ -174,10 +192,11 @@ func (h *Hub) session(ctx context.Context, s *State) (End, error) {
 		return Running, err
 	}
 	defer events.Close()
-	if s.Snapshot, err = events.Subscribe(control.Subscribe{Light: true}); err != nil {
+	snap, err := events.Subscribe(control.Subscribe{Light: true})
+	if err != nil {
 		return Running, err
 	}
-	s.When, s.Err = time.Now(), nil
+	s.Snapshot, s.When, s.Err = snap, time.Now(), nil
 	h.Publish(*s)
 
 	news := make(chan struct{}, 1)
@@ -289,15 +308,15 @@ func (h *Hub) ask(ctx context.Context, s *State, news, read <-chan struct{}) (c 
 				c = nil
 			}
 		}
+		var snap control.Snapshot
 		if c != nil {
-			snap, err := c.Snapshot()
-			if err != nil { // the next one is asked over another connection
+			if snap, err = c.Snapshot(); err != nil { // the next one is asked over another connection
 				c.Close()
 				c = nil
-			} else {
-				s.Snapshot, s.When = snap, time.Now()
-				h.Publish(*s)
 			}
+		}
+		if s.heard(snap, err) {
+			h.Publish(*s)
 		}
 		select {
 		case <-ctx.Done():
@@ -384,19 +403,16 @@ func (h *Hub) Refresh() {
 			continue
 		}
 		asking.Go(func() {
-			_ = h.Steer(s.ID, func(c *control.Client) error { // what cannot be asked is shown as it was
-				snap, err := c.Snapshot()
-				if err != nil {
-					return err
-				}
-				h.mu.Lock()
-				defer h.mu.Unlock()
-				if now := h.roots[s.ID]; now != nil && now.End == Running {
-					s.Snapshot, s.When = snap, time.Now()
-					h.keep(s)
-				}
-				return nil
+			var snap control.Snapshot
+			err := h.Steer(s.ID, func(c *control.Client) (err error) {
+				snap, err = c.Snapshot()
+				return err
 			})
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if now := h.roots[s.ID]; now != nil && now.End == Running && s.heard(snap, err) {
+				h.keep(s)
+			}
 		})
 	}
 	asked := make(chan struct{})

@@ -1,7 +1,9 @@
 package view
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -128,4 +130,68 @@ func TestClosedRootIsTriedAgain(t *testing.T) {
 	startRoot(t, home)
 	assert.Eventually(t, func() bool { return len(h.Closed()) == 0 && len(h.Roots()) == 1 }, 5*time.Second,
 		5*time.Millisecond, "it takes the server now")
+}
+
+// A root that is stopped is shown as one that does not reply, and as at work again when it goes on.
+func TestStoppedRoot(t *testing.T) {
+	home := t.TempDir()
+	folder := filepath.Join(home, "run", "1")
+	require.NoError(t, os.MkdirAll(folder, 0o700))
+	l, err := net.Listen("unix", filepath.Join(folder, "root-1.sock"))
+	require.NoError(t, err)
+	defer l.Close()
+	var silent atomic.Bool
+	serve := func(c net.Conn) {
+		defer c.Close()
+		say := func(f control.Frame) {
+			f.V = control.Version
+			_ = json.NewEncoder(c).Encode(f) // the hub may be gone
+		}
+		of := control.Root{ExecutionID: "root-1", Started: time.Now()}
+		say(control.Frame{Type: control.TypeHello, Hello: &of})
+		for lines := bufio.NewScanner(c); lines.Scan(); {
+			var asks control.Request
+			_ = json.Unmarshal(lines.Bytes(), &asks) // the client is the hub
+			if !silent.Load() {
+				say(control.Frame{Type: control.TypeSnapshot, ID: asks.ID, Snapshot: &control.Snapshot{Root: of}})
+			}
+		}
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	h := New(home)
+	ctx, stop := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() { h.Run(ctx) })
+	defer work.Wait()
+	defer stop()
+	is := func(word string, notices int) {
+		t.Helper()
+		assert.Eventually(t, func() bool {
+			all := h.Roots()
+			return len(all) == 1 && all[0].Shown().Word == word && len(h.Closed()) == notices
+		}, 10*time.Second, 5*time.Millisecond, word)
+	}
+	is("at work", 0)
+	_, leave := h.View()
+	silent.Store(true)
+	is("does not reply", 1)
+	assert.Contains(t, ClosedText(h.Closed()[0]).String(), "Run root-1 does not reply: it may be stopped.")
+	silent.Store(false)
+	is("at work", 0)
+	leave()
+	silent.Store(true)
+	time.Sleep(least) // the snapshot is not fresh any more
+	h.Refresh()
+	is("does not reply", 1)
+	silent.Store(false)
+	h.Refresh()
+	is("at work", 0)
 }

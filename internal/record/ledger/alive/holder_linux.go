@@ -9,26 +9,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holder names the process that holds a lock by flock on the file path, as "process 71 (name)". It returns "" if
-// that is unknown: nobody holds it any more, or a process in another PID namespace does.
-func Holder(path string) string {
+// Holder returns the process that holds a lock by flock on the file path, and names it as "process 71 (name)". It
+// returns 0 and "" if that is unknown: nobody holds it any more, or a process in another PID namespace does.
+func Holder(path string) (pid int, name string) {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil {
-		return ""
+		return 0, ""
 	}
 	f, err := os.Open("/proc/locks")
 	if err != nil {
-		return ""
+		return 0, ""
 	}
 	defer f.Close()
 	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)), st.Ino)
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if pid := holderIn(lines.Text(), file); pid > 0 {
 			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-			return fmt.Sprintf("process %d (%q)", pid, bytes.TrimSpace(name))
+			return pid, fmt.Sprintf("process %d (%q)", pid, bytes.TrimSpace(name))
 		}
 	}
-	return ""
+	return 0, ""
+}
+
+// stopped reports whether a signal has stopped the process pid: SIGSTOP, or Ctrl-Z in its terminal.
+func stopped(pid int) bool {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // none is not stopped
+	return bytes.HasPrefix(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" T "))
 }
 
 // holderIn returns the process that a line of /proc/locks names as holder of a lock by flock on file, or 0.

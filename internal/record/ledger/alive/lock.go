@@ -15,6 +15,9 @@ import (
 // suffix is the end of the name of a lock file, after the id.
 const suffix = ".lock"
 
+// lookTime is how long [Dir] waits for a lock before it looks whether its holder is stopped.
+const lookTime = 2 * time.Second
+
 // pause is the time between two attempts to take a lock.
 const pause = 2 * time.Millisecond
 
@@ -32,7 +35,7 @@ type Lock struct {
 }
 
 // LockedError is the error about a lock that another process held for the whole waiting
-// time. Its text names that process if the system tells (see [Holder]).
+// time. Its text names that process if the system tells (see [Holder]), and says if it is stopped.
 type LockedError struct {
 	Name string // path of the lock file
 	Wait time.Duration
@@ -41,9 +44,12 @@ type LockedError struct {
 // Error implements error. The text has no hint for the user, because that depends on the
 // lock.
 func (e *LockedError) Error() string {
-	by := Holder(e.Name)
+	pid, by := Holder(e.Name)
 	if by != "" {
 		by = " by " + by
+	}
+	if stopped(pid) {
+		by += ", which is stopped,"
 	}
 	return fmt.Sprintf("%s has been locked%s for %s", e.Name, by, e.Wait)
 }
@@ -84,17 +90,28 @@ func (d Dir) Alone(name string) (*Lock, error) {
 	return k, err
 }
 
-// lock opens the file name and waits for its lock. After d.Wait the error is a
-// [LockedError].
+// lock opens the file name and waits for its lock. After d.Wait, or earlier if the process that holds it is stopped,
+// the error is a [LockedError].
 func (d Dir) lock(name string) (*Lock, error) {
 	f, err := os.OpenFile(filepath.Join(d.Path, name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := Wait(context.Background(), f, d.Wait); err != nil {
-		return nil, errors.Join(err, f.Close())
+	for waited := time.Duration(0); ; {
+		next := min(lookTime, d.Wait-waited)
+		waited += next
+		err := Wait(context.Background(), f, next)
+		held, locked := errors.AsType[*LockedError](err)
+		if err == nil {
+			return &Lock{file: f}, nil
+		}
+		if locked {
+			held.Wait = waited
+		}
+		if pid, _ := Holder(f.Name()); !locked || waited >= d.Wait || stopped(pid) {
+			return nil, errors.Join(err, f.Close())
+		}
 	}
-	return &Lock{file: f}, nil
 }
 
 // Wait takes the exclusive lock on f. It polls, because a blocking wait would end neither with ctx nor after limit.

@@ -12,5 +12,7 @@ func terminate(pid int, _ string) error {
 	return end(func(s syscall.Signal) error { return syscall.Kill(pid, s) })
 }
 
-// Holder returns "": only Linux tells who holds a lock.
-func Holder(string) string { return "" }
+// Holder returns 0 and "": only Linux tells who holds a lock.
+func Holder(string) (pid int, name string) { return 0, "" }
+
+func stopped(int) bool { return false }

@@ -203,7 +203,7 @@ const handlers = {
       else if (j.under !== undefined) place(j);
     }
     for (const el of document.querySelectorAll("[data-when]")) {
-      el.hidden = (el.dataset.when === "paused") !== Boolean(d.paused);
+      el.hidden = !{ paused: d.paused, on: !d.paused, silent: d.silent }[el.dataset.when];
     }
     work(d.work);
     questions(d.questions);

@@ -1,11 +1,11 @@
 //go:build !linux
 
-package dialog
+package terminal
 
 import "golang.org/x/sys/unix"
 
-// flush discards typed input that was not read yet.
-func flush(tty int) error {
+// Flush discards what was typed on a terminal and not read yet.
+func Flush(tty int) error {
 	const input = 1 // FREAD of <sys/fcntl.h>
 	return unix.IoctlSetPointerInt(tty, unix.TIOCFLUSH, input)
 }
