@@ -277,9 +277,9 @@ func TestWidths(t *testing.T) {
 				return -1
 			}, s)
 		}
-		shown := letters(strings.NewReplacer("<U+202E>", "", "\ufffd", "").Replace(escape.ReplaceAllString(out, "")))
+		shown := strings.ReplaceAll(letters(escape.ReplaceAllString(out, "")), "U202E", "") // what is spelled out
 		given := letters(text)
-		whole := !strings.Contains(text, "|") && !strings.Contains(text, "`") && !strings.Contains(text, "](")
+		whole := !strings.ContainsAny(text, "|`") && !strings.Contains(text, "](") && !strings.Contains(text, "~~~")
 		if whole && shown != given {
 			t.Errorf("%q became %q", given, shown)
 		}
