@@ -263,7 +263,7 @@ func TestWidths(t *testing.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 60).Draw(t, "parts"), "")
 		width, coloured := rapid.IntRange(20, 200).Draw(t, "width"), rapid.Bool().Draw(t, "coloured")
 		out := whole(text, width, coloured)
-		code := strings.Contains(text, "    ") || strings.Contains(text, "\t") || strings.Contains(text, "```")
+		code := strings.Contains(text, "    ") || strings.ContainsAny(text, "\t`") || strings.Contains(text, "~~~")
 		for line := range strings.SplitSeq(out, "\n") {
 			if n := widthOf(line); n > width && !code {
 				t.Errorf("%d of %d columns: %q in %q", n, width, line, text)
