@@ -417,6 +417,8 @@ func TestConsoleApprovals(t *testing.T) {
 	s.say("/undo")
 	s.until("undone: a.txt")
 	assert.NoFileExists(t, filepath.Join(w.dir, "a.txt"))
+	s.say("/undo")
+	s.until("the last answer is undone already")
 	s.say("write it again")
 	require.Eventually(t, func() bool { return strings.Count(s.shown(), "The tool said: created a.txt") == 2 },
 		10*time.Second, 5*time.Millisecond)

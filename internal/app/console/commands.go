@@ -295,7 +295,12 @@ func (c *console) undo(string) error {
 	if c.turn != nil {
 		return errBusy()
 	}
+	if c.undone {
+		c.say("the last answer is undone already")
+		return nil
+	}
 	report, err := c.bookOf().Undo(c.ctx)
+	c.undone = err == nil && len(report.Undone) > 0 && len(report.Left) == 0
 	c.say(report.Lines()...)
 	if err == nil && len(report.Lines()) == 0 {
 		c.say("the last answer has changed no file")
@@ -323,7 +328,7 @@ func (c *console) forget() {
 			c.say("qq: " + err.Error())
 		}
 	}
-	c.book = nil
+	c.book, c.undone = nil, false
 }
 
 func (c *console) quit(string) error {

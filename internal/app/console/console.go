@@ -78,6 +78,7 @@ type console struct {
 	allowed []string           // tools, for the session
 	used    task.Usage
 	book    *undo.Book
+	undone  bool     // all that file tools changed in the last answer is taken back
 	ran     []string // commands of a person, and what they printed, for the next task
 
 	turn     *Turn // nil between two turns
@@ -420,7 +421,7 @@ func (c *console) fail(err error) {
 func (c *console) finish(o outcome) {
 	t := c.turn
 	c.endText()
-	c.turn, c.used = nil, c.used.Add(t.last.Used)
+	c.turn, c.used, c.undone = nil, c.used.Add(t.last.Used), false
 	c.allowed = append(c.allowed, t.allowed...)
 	c.stopTurn(nil)
 	switch {
