@@ -50,6 +50,7 @@ func (w *world) taken(r task.Result) {
 // first two again. What the command did elsewhere is not known: that task is not repeated, and its result says how to
 // take what it had changed.
 func TestApartKilledWaiting(t *testing.T) {
+	long(t)
 	for _, mode := range []string{"overlay", "worktree"} {
 		t.Run(mode, func(t *testing.T) {
 			w, release := newHanging(t)
