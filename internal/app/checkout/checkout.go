@@ -219,6 +219,9 @@ func run(i *command.Invocation, c *cli.Context) error {
 	return cmp.Or(decide(c.Context, i, allOf(o), named, c.Bool("yes")), command.Usage(o.Broken))
 }
 
+// mostShown is how many bytes of lines are printed whole where nobody can be asked; of more, each is cut.
+const mostShown = 64 << 10
+
 // decide shows claims of the checkout and stores whether they are trusted. named is the folder or file as the person
 // named it; "" is the working directory.
 func decide(ctx context.Context, i *command.Invocation, claims []command.Claim, named string, yes bool) error {
@@ -238,8 +241,10 @@ func decide(ctx context.Context, i *command.Invocation, claims []command.Claim, 
 	}
 	unasked := errors.Is(err, errNobody) || errors.Is(err, errMany)
 	if yes || unasked {
-		whole := strings.Join(lines(claims, command.Claim.WholeLine), "\n") + "\n"
-		if _, err := i.Out.WriteString(whole); err != nil {
+		if whole := strings.Join(lines(claims, command.Claim.WholeLine), "\n") + "\n"; len(whole) <= mostShown {
+			all = whole
+		}
+		if _, err := i.Out.WriteString(all); err != nil {
 			return output.WriteError(err)
 		}
 	}
