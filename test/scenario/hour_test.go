@@ -108,7 +108,7 @@ func (w *world) check(all []typed, printed string, width int) {
 	for i, c := range all {
 		want := fmt.Sprintf("%d 0", i)
 		if strings.HasPrefix(c.command, "timeout -s KILL") {
-			c.prints = nil // the shell says so in its own words
+			c.prints = nil        // the shell says so in its own words
 			if lines[i] != want { // else the machine was quicker
 				want = fmt.Sprintf("%d 137", i)
 			}
