@@ -201,12 +201,12 @@ func rootKilled(s *stage) error {
 }
 
 // moment picks a random moment for a kill: one in four is soon after the start; the others are
-// far enough apart that the batch does not end before the last.
+// near enough to each other that the batch never ends before the last.
 func (g *saga) moment(r *rand.Rand, kills, k int) (requests int, later time.Duration) {
 	if k%4 == 3 {
 		return 0, time.Duration(r.IntN(60)) * time.Millisecond
 	}
-	return 1 + r.IntN(max(g.n*9/10/kills*2, 2)), time.Duration(r.IntN(5000)) * time.Microsecond
+	return 1 + r.IntN(max(g.n/kills, 2)), time.Duration(r.IntN(5000)) * time.Microsecond
 }
 
 // diskFullAtHome: the disk with all of qq's files (the ledger and the answers of children)
