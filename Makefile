@@ -27,7 +27,7 @@ run: build ## the main job on this project's own documents, without a model
 
 test: ## all tests that need nothing but Go
 	CGO_ENABLED=0 test/parts.sh 3 internal/app $(GO) test -tags $(TAGS)
-	cd test/embed && CGO_ENABLED=0 $(GO) test ./...
+	cd test/embed && CGO_ENABLED=0 ../again.sh $(GO) test ./...
 
 race: ## the same under the race detector, without long tests of one goroutine
 	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 test/parts.sh 3 internal/app $(GO) test -race -short -tags $(TAGS)
@@ -70,7 +70,7 @@ attacks: build ## a stranger's attacks on the real binary, as root, as a user an
 
 page: build ## the pages of qq serve in Chromium (installed once per machine), driven as a person would
 	QQ_CHROMIUM=$$(test/chromium/tools.sh) && export QQ_CHROMIUM QQ_CHROMIUM_REQUIRED=1 && \
-	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 -parallel 3 ./page
+	cd test && QQ_BIN=$(CURDIR)/bin/qq ./again.sh $(GO) test -count=1 -parallel 3 ./page
 
 pictures: build ## the pictures of the README, from real runs, in pictures/
 	mkdir -p pictures && QQ_CHROMIUM=$$(test/chromium/tools.sh) && export QQ_CHROMIUM QQ_CHROMIUM_REQUIRED=1 && cd test && \

@@ -5,6 +5,7 @@
 set -euo pipefail
 parts=$1 large=$2
 shift 2
+set -- "${BASH_SOURCE%/*}/again.sh" "$@"
 out=$(mktemp -d)
 trap 'rm -r "$out"' EXIT
 mapfile -t packages < <(go list ./... | grep -vE "/($large|${WITHOUT:-$large})\$")
