@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -71,6 +72,12 @@ func same(f *os.File, name string) bool {
 func (f *Folder) create() error {
 	f.sweep()
 	own, lock, err := f.make()
+	for range 3 {
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		own, lock, err = f.make() // a process that does not see ours, in a container, has swept it
+	}
 	if err != nil {
 		return err
 	}
@@ -121,7 +128,7 @@ func (f *Folder) sweep() {
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || strings.HasPrefix(e.Name(), unnamed) && time.Since(info.ModTime()) < time.Minute {
+		if err != nil || making(e.Name()) && time.Since(info.ModTime()) < time.Minute {
 			continue // its process is about to lock it
 		}
 		dir := filepath.Join(f.Dir, e.Name())
@@ -134,6 +141,17 @@ func (f *Folder) sweep() {
 		}
 		lock.Close()
 	}
+}
+
+// making reports whether name is that of a folder that is not locked yet, of a process that lives.
+func making(name string) bool {
+	rest, ok := strings.CutPrefix(name, unnamed)
+	if !ok {
+		return false
+	}
+	digits, _, _ := strings.Cut(rest, "-")
+	pid, err := strconv.Atoi(digits)
+	return err == nil && pid > 0 && syscall.Kill(pid, 0) != syscall.ESRCH
 }
 
 // Placeholders returns the path of the file in the folder own that lists the folders with placeholders of commands.

@@ -1,6 +1,7 @@
 package scratch
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -20,8 +21,9 @@ func TestScratch(t *testing.T) {
 	s := &Folder{Dir: dir}
 	assert.NoDirExists(t, dir)
 	left := filepath.Join(dir, "1-left")
-	unlocked, dead := filepath.Join(dir, ".new-2"), filepath.Join(dir, ".new-3")
-	for _, d := range []string{left, unlocked, dead} {
+	unlocked, dead := filepath.Join(dir, fmt.Sprintf(".new-%d-1", os.Getpid())), filepath.Join(dir, ".new-1-3")
+	killed := filepath.Join(dir, ".new-99999999-2") // no process has such an id
+	for _, d := range []string{left, unlocked, dead, killed} {
 		require.NoError(t, os.MkdirAll(d, 0o700))
 	}
 	require.NoError(t, os.Chtimes(dead, time.Time{}, time.Now().Add(-time.Hour)))
@@ -34,6 +36,7 @@ func TestScratch(t *testing.T) {
 	require.NoError(t, err)
 	assert.NoDirExists(t, left)
 	assert.NoDirExists(t, dead)
+	assert.NoDirExists(t, killed)
 	require.DirExists(t, unlocked)
 	require.NoError(t, os.Remove(unlocked))
 
