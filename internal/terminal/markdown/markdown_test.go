@@ -288,6 +288,10 @@ func TestWidths(t *testing.T) {
 
 // TestBounded: a line without end is shown as it comes, what is held back is bounded, and so is the time.
 func TestBounded(t *testing.T) {
+	pieces := 64
+	if testing.Short() { // the race detector makes this ten times slower
+		pieces = 24
+	}
 	for name, unit := range map[string]string{
 		"letters": "x", "words": "word ", "dashes": "-", "hashes": "#", "spaces": " ", "quotes": ">",
 		"ticks": "`a ``b ",
@@ -302,7 +306,7 @@ func TestBounded(t *testing.T) {
 			r.Write(before)
 			start, out, most := time.Now(), 0, 0
 			piece := strings.Repeat(unit, 4096/len(unit))
-			for range 64 {
+			for range pieces {
 				out += len(r.Write(piece))
 				held := len(r.rest) + len(r.flow.tail) + len(r.cleaner.rest)
 				for _, p := range r.flow.word {
