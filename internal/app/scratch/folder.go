@@ -72,10 +72,7 @@ func same(f *os.File, name string) bool {
 func (f *Folder) create() error {
 	f.sweep()
 	own, lock, err := f.make()
-	for range 3 {
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EWOULDBLOCK) {
-			break
-		}
+	for try := 0; try < 3 && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EWOULDBLOCK)); try++ {
 		own, lock, err = f.make() // a process that does not see ours, in a container, has swept it
 	}
 	if err != nil {
