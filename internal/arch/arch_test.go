@@ -28,7 +28,8 @@ const module = "qq/"
 var floors = [][]string{
 	{"pkg/spelling", "pkg/money", "pkg/picture", "pkg/regular", "pkg/supervisor/targets", "internal/models/servers",
 		"internal/models/listing", "internal/app/columns", "internal/models/tokens",
-		"internal/app/serve/guard", "internal/app/serve/timeline", "internal/app/serve/graph"},
+		"internal/app/serve/guard", "internal/app/serve/timeline", "internal/app/serve/graph",
+		"pkg/agents/program"},
 	{
 		"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "internal/config", "internal/sandbox",
 		"internal/fifo", "pkg/supervisor/lease", "pkg/supervisor/plan/reference",
@@ -70,6 +71,7 @@ var floors = [][]string{
 		"internal/models/dialect", "internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote", "internal/isolate", "internal/undo",
+		"internal/foreign/wire",
 	},
 	{"internal/app/batch/launcher", "internal/app/bounds", "pkg/childproc", "internal/agent", "internal/models",
 		"internal/control", "internal/app/admin", "internal/app/batch", "internal/app/joblines",
@@ -77,7 +79,8 @@ var floors = [][]string{
 		"internal/app/serve/words", "internal/app/serve/talk",
 		"internal/app/guides", "internal/app/planning", "internal/app/scope",
 		"internal/app/definitions", "internal/app/permissions",
-		"internal/app/signals", "internal/record/history", "internal/app/runs/filter"},
+		"internal/app/signals", "internal/record/history", "internal/app/runs/filter",
+		"internal/foreign/wire/wiretest"},
 	{"internal/app/runs", "internal/app/replay", "internal/app/steering", "internal/app/serve/view",
 		"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates",
 		"internal/app/staffing", "internal/app/reread", "internal/app/apart", "internal/app/options",
