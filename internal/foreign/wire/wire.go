@@ -58,20 +58,19 @@ type Command struct {
 	// Add are entries NAME=value of the environment that it gets besides those of qq, and Drop the names of those that
 	// it does not inherit, so that it does not take itself for a nested one. A name that ends in * is a prefix.
 	Add, Drop []string
-	// Lodging is where it keeps its settings and state.
-	Lodging Lodging
+	// Lodgings are the folders in which it keeps its settings and state.
+	Lodgings []Lodging
 }
 
-// Lodging is the folder in which a program keeps its settings and state. The program gets one of its own, with copies
-// of some files of the person's.
+// Lodging is a folder in which a program keeps settings and state. For each task the program gets one of its own, with
+// copies of some files of the person's, and can write there. The person's own one it can read only.
 type Lodging struct {
-	// Variable of the environment names the folder: "CLAUDE_CONFIG_DIR". Empty means that the program needs none.
+	// Variable of the environment names the folder: "CLAUDE_CONFIG_DIR". It may be HOME.
 	Variable string
-	// Default is the folder of the person's, relative to the home directory, if the variable is not set: ".claude".
+	// Default is the folder of the person's, relative to the home directory, that counts if the variable is not set:
+	// ".claude". Empty means the home directory.
 	Default string
-	// Under is the folder below that of Variable in which the program looks for Files; empty means that one.
-	Under string
-	// Files are copied, as far as they exist: relative to Default, with slashes. A login is among them.
+	// Files are copied, as far as they exist: relative to the folder, with slashes. A login is among them.
 	Files []string
 }
 
