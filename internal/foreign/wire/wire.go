@@ -37,7 +37,7 @@ type Dialect interface {
 // Job is the work of a program.
 type Job struct {
 	Program  program.Program
-	Text     string // of the task, with its context
+	Text     string // of the task, with its context; of a later turn, what is said then
 	System   string // the instructions in the definition of the agent; empty means none
 	Model    string // for the program, not one of qq's; empty means that the program chooses
 	MaxTurns int    // 0 means no limit
@@ -47,6 +47,9 @@ type Job struct {
 	Auto   bool
 	Schema json.RawMessage // of the answer; nil means none
 	Dir    string          // the working directory, an absolute path
+	// Session is that of the [Outcome] of an earlier turn, which this one continues in a new process, to repair its
+	// work; empty means a new conversation. A dialect that cannot continue one leaves Session in its Outcome empty.
+	Session string
 }
 
 // Command says how a program is started.
