@@ -36,8 +36,8 @@ var marker = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // request asks the root to start a command. With it come two descriptors: a socket for this command, and the
-// terminal or file that is its stdout and stderr. Texts are bytes, because JSON would change those that are not
-// UTF-8.
+// terminal or file that is its stdout and stderr. With Piped there are two more: its stdin, and a stderr of its own.
+// Texts are bytes, because JSON would change those that are not UTF-8.
 type request struct {
 	Path     []byte        `json:"path"`
 	Args     [][]byte      `json:"args"`
@@ -46,6 +46,7 @@ type request struct {
 	Show     [][]byte      `json:"show,omitempty"`
 	Marker   []byte        `json:"marker,omitempty"`
 	Terminal bool          `json:"terminal,omitempty"`
+	Piped    bool          `json:"piped,omitempty"`
 	Grace    time.Duration `json:"grace,omitempty"`
 	Wrote    [][]byte      `json:"wrote,omitempty"` // no command: a question of [Client.Wrote]
 }
@@ -108,12 +109,17 @@ func New(f *os.File) (*Client, error) {
 	return &Client{conn: conn}, nil
 }
 
-// Start asks for c to be started. Stdout of c must be its Stderr too; it has no Stdin and no Extra.
+// Start asks for c to be started. Without a Stdin, Stdout of c must be its Stderr too; with one, all three are files.
+// It has no Extra.
 func (r *Client) Start(c proc.Command, show []string) (box.Running, error) {
+	files := []*os.File{c.Stdout}
+	if c.Stdin != nil {
+		files = append(files, c.Stdin, c.Stderr)
+	}
 	a, _, err := r.ask(request{
 		Path: []byte(c.Path), Args: toBytes(c.Args), Env: toBytes(c.Env), Dir: []byte(c.Dir), Show: toBytes(show),
-		Marker: []byte(c.Marker), Terminal: c.Terminal, Grace: c.Grace,
-	}, c.Stdout)
+		Marker: []byte(c.Marker), Terminal: c.Terminal, Piped: c.Stdin != nil, Grace: c.Grace,
+	}, files...)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +142,8 @@ func (r *Client) Wrote(files []string) ([]string, error) {
 	return toText(first.Wrote), a.conn.Close()
 }
 
-// ask sends a request, and returns the first reply. A command writes to out.
-func (r *Client) ask(q request, out *os.File) (a *asked, first reply, err error) {
+// ask sends a request, and returns the first reply. A command gets the files.
+func (r *Client) ask(q request, files ...*os.File) (a *asked, first reply, err error) {
 	text, err := json.Marshal(q)
 	if err != nil {
 		return nil, first, err
@@ -146,7 +152,11 @@ func (r *Client) ask(q request, out *os.File) (a *asked, first reply, err error)
 	if err != nil {
 		return nil, first, err
 	}
-	rights := syscall.UnixRights(int(theirs.Fd()), int(out.Fd()))
+	fds := []int{int(theirs.Fd())}
+	for _, f := range files {
+		fds = append(fds, int(f.Fd()))
+	}
+	rights := syscall.UnixRights(fds...)
 	head := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
 	r.mu.Lock()
 	_, _, err = r.conn.WriteMsgUnix(head, rights, nil)
@@ -238,10 +248,10 @@ func Serve(conn *net.UnixConn, b *box.Box) (lost []string) {
 	return lost
 }
 
-// receive reads one request. files are the socket of the command and its output.
-func receive(conn *net.UnixConn) (q request, files [2]*os.File, err error) {
+// receive reads one request. files are the socket of the command and its output, and those of [request].
+func receive(conn *net.UnixConn) (q request, files []*os.File, err error) {
 	var head [4]byte
-	rights := make([]byte, syscall.CmsgSpace(2*4))
+	rights := make([]byte, syscall.CmsgSpace(4*4))
 	n, oobn, _, _, err := conn.ReadMsgUnix(head[:], rights)
 	if err == nil && n == 0 {
 		err = io.EOF
@@ -259,7 +269,7 @@ func receive(conn *net.UnixConn) (q request, files [2]*os.File, err error) {
 		return q, files, err
 	}
 	size := binary.BigEndian.Uint32(head[:])
-	if size > maxRequest || len(fds) != len(files) {
+	if size > maxRequest || len(fds) != 2 && len(fds) != 4 {
 		return q, files, errors.New("a request for a command is not valid")
 	}
 	text := make([]byte, size)
@@ -269,11 +279,11 @@ func receive(conn *net.UnixConn) (q request, files [2]*os.File, err error) {
 	if err := json.Unmarshal(text, &q); err != nil {
 		return q, files, err
 	}
-	if !marker().Match(q.Marker) || len(q.Show) > maxShown || len(q.Wrote) > maxShown {
+	if !marker().Match(q.Marker) || len(q.Show) > maxShown || len(q.Wrote) > maxShown || q.Piped != (len(fds) == 4) {
 		return q, files, errors.New("a request for a command is not valid")
 	}
-	for i, fd := range fds {
-		files[i] = os.NewFile(uintptr(fd), "received")
+	for _, fd := range fds {
+		files = append(files, os.NewFile(uintptr(fd), "received"))
 	}
 	fds = nil
 	return q, files, nil
@@ -298,24 +308,28 @@ func descriptors(rights []byte) (fds []int) {
 // serve runs one command. It stops the command when the child asks for that, and kills it when the child is gone: its
 // end of the socket of the command is closed then, or the connection, which closes gone. It returns the notes that it
 // could not hand over.
-func serve(q request, files [2]*os.File, b *box.Box, gone <-chan struct{}) (lost []string) {
+func serve(q request, files []*os.File, b *box.Box, gone <-chan struct{}) (lost []string) {
 	conn, err := connection(files[0])
 	if err != nil {
-		files[1].Close()
+		closeAll(files[1:])
 		return nil
 	}
 	defer conn.Close()
 	if len(q.Wrote) > 0 {
-		files[1].Close()
+		closeAll(files[1:])
 		answer(conn, reply{Wrote: toBytes(b.Wrote(toText(q.Wrote)))})
 		return nil
 	}
-	r, err := b.Launch(proc.Command{
+	c := proc.Command{
 		Path: string(q.Path), Args: toText(q.Args), Env: slices.DeleteFunc(toText(q.Env), loads), Dir: string(q.Dir),
 		Stdout: files[1], Stderr: files[1], Terminal: q.Terminal, Grace: min(max(q.Grace, 0), time.Minute),
 		Marker: string(q.Marker),
-	}, toText(q.Show))
-	files[1].Close()
+	}
+	if q.Piped {
+		c.Stdin, c.Stderr = files[2], files[3]
+	}
+	r, err := b.Launch(c, toText(q.Show))
+	closeAll(files[1:])
 	if err != nil {
 		answer(conn, reply{Error: err.Error()})
 		return nil
@@ -361,11 +375,17 @@ func serve(q request, files [2]*os.File, b *box.Box, gone <-chan struct{}) (lost
 }
 
 // refuse answers a request with an error.
-func refuse(files [2]*os.File, err error) {
-	files[1].Close()
+func refuse(files []*os.File, err error) {
+	closeAll(files[1:])
 	if conn, bad := connection(files[0]); bad == nil {
 		answer(conn, reply{Error: err.Error()})
 		conn.Close()
+	}
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
 	}
 }
 

@@ -54,13 +54,14 @@ type Job struct {
 
 // Command says how a program is started.
 type Command struct {
-	// Args is the command line. The first word is looked up in PATH.
+	// Args is the command line. The first word is [program.Program.Executable].
 	Args []string
-	// Install is how a person gets the program: "npm install -g …".
-	Install string
 	// Add are entries NAME=value of the environment that it gets besides those of qq, and Drop the names of those that
 	// it does not inherit, so that it does not take itself for a nested one. A name that ends in * is a prefix.
 	Add, Drop []string
+	// Keep are the names of variables with a login of the person's for this program, or with the address of its model
+	// server: it gets them though qq hands on no secrets otherwise. Keep counts more than Drop.
+	Keep []string
 	// Lodgings are the folders in which it keeps its settings and state.
 	Lodgings []Lodging
 }

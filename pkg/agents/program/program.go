@@ -40,6 +40,26 @@ type Program struct {
 // Names returns the names of the programs that are known.
 func Names() []string { return []string{Claude, Codex, Gemini, OpenCode, Qwen, ACP} }
 
+// Executable returns the program to start, a path or a name to be looked up in PATH.
+func (p Program) Executable() string {
+	if p.Name == ACP && len(p.Words) > 0 {
+		return p.Words[0]
+	}
+	return p.Name
+}
+
+// Install says how a person gets the program.
+func (p Program) Install() string {
+	packages := map[string]string{
+		Claude: "@anthropic-ai/claude-code", Codex: "@openai/codex", Gemini: "@google/gemini-cli",
+		OpenCode: "opencode-ai", Qwen: "@qwen-code/qwen-code",
+	}
+	if name := packages[p.Name]; name != "" {
+		return "npm install -g " + name
+	}
+	return "install it, or name it with its path"
+}
+
 // IsZero reports whether p is no program.
 func (p Program) IsZero() bool { return p.Name == "" }
 
