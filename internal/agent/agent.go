@@ -59,9 +59,10 @@ type Model interface {
 	llm.Backend
 	// String is the name of the model.
 	String() string
-	// Served is the whole name of the model, such as lab:qwen3; false for the built-in
-	// model, which has no server.
+	// Served is the whole name of the model, such as lab:qwen3; false for a model that has no server.
 	Served() (name string, ok bool)
+	// BuiltIn reports whether the model is none of language: it takes all that it reads for a part of the task.
+	BuiltIn() bool
 	// CallsTools reports whether the model can call tools.
 	CallsTools() bool
 	// Sees reports whether the model is known to see images, Blind whether it is known to see none.
@@ -201,8 +202,8 @@ func (r *run) answer(ctx context.Context) task.Result {
 	if work != nil {
 		cfg.Verifier = work
 	}
-	if _, served := r.Model.Served(); !served {
-		cfg.Repairs = 0 // the built-in model repairs nothing
+	if r.Model.BuiltIn() {
+		cfg.Repairs = 0 // it repairs nothing
 	}
 	if len(cfg.Schema) == 0 {
 		cfg.Schema = r.Definition.Schema

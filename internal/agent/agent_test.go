@@ -37,6 +37,7 @@ func (c chat) Chat(ctx context.Context, _ llm.Request, yield func(llm.Chunk)) (l
 func (chat) String() string         { return "ollama:m" }
 func (chat) Served() (string, bool) { return "m", true }
 func (chat) CallsTools() bool       { return false }
+func (chat) BuiltIn() bool          { return false }
 func (chat) Sees() bool             { return false }
 func (chat) Blind() bool            { return false }
 func (chat) Tokens(string) int      { return 0 }

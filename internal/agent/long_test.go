@@ -130,6 +130,7 @@ type bare struct {
 
 func (m bare) String() string         { return "bare" }
 func (m bare) CallsTools() bool       { return false }
+func (m bare) BuiltIn() bool          { return true }
 func (m bare) Sees() bool             { return false }
 func (m bare) Blind() bool            { return true }
 func (m bare) Tokens(s string) int    { return len(s) / 4 }

@@ -90,8 +90,8 @@ func (r *run) prompt(generated string) string {
 // answer needs references if it does.
 func (r *run) closing() string {
 	text := ""
-	if _, served := r.Model.Served(); !served {
-		return text // the built-in model would take it for a part of the request
+	if r.Model.BuiltIn() {
+		return text
 	}
 	if len(r.job.Targets) > 0 {
 		text += fmt.Sprintf("\n\nTargets of the task: %s. Change nothing else.", strings.Join(r.job.Targets, ", "))

@@ -42,6 +42,7 @@ type Setup struct {
 	Search      web.Search      `json:"search,omitzero"` // with its key: only for agents that may search
 	AstGrep     string          `json:"ast_grep,omitempty"`
 	TempDir     string          `json:"temp_dir,omitempty"`
+	State       string          `json:"state,omitempty"` // folder of the program that runs the agent
 	ShellLog    string          `json:"shell_log,omitempty"`
 	Private     []string        `json:"private,omitempty"` // folders of qq itself: their files need an approval
 	Guide       string          `json:"guide,omitempty"`   // what AGENTS.md says, for the end of the prompt
@@ -95,10 +96,14 @@ func (a Agent) Rules(dir string) sandbox.Rules {
 // CommandRules returns the sandbox rules of the commands of the agent. A check that a person gave may write where an
 // agent that changes files may, whatever tools the agent has.
 func (a Agent) CommandRules(dir string) sandbox.Rules {
+	r := a.Rules(dir)
 	if a.Setup.Checked && !a.Setup.ReadOnly {
-		return a.writing(dir)
+		r = a.writing(dir)
 	}
-	return a.Rules(dir)
+	if a.Setup.State != "" {
+		r.Write = append(r.Write, a.Setup.State)
+	}
+	return r
 }
 
 // writing returns the sandbox rules of an agent that changes files.

@@ -24,10 +24,7 @@ var _ record.Tasks = (*past)(nil)
 
 // ModelOf implements [record.Tasks]. It returns "" until the model of t is resolved.
 func (p *past) ModelOf(t task.Task) string {
-	if m, ok := p.Substituted(t); ok {
-		return m.String()
-	}
-	if m, ok := p.models.Known(p.ModelName(t)); ok {
+	if _, m, found := p.Named(t); found {
 		return m.String()
 	}
 	return ""

@@ -49,6 +49,10 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
+	place, err := w.place(def, &s, w.programEnv(job), job.ExecutionID)
+	if err != nil {
+		return childproc.Start{}, err
+	}
 	remote := w.children.Has(job.ExecutionID)
 	if remote { // most children can run no commands
 		b := w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job), job.ExecutionID)
@@ -58,7 +62,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		Seats: seats, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
 		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted, Transcripts: w.transcripts(), Attempt: job.Attempt,
-		Remote: remote,
+		Remote: remote, Program: place,
 	})
 	return childproc.Start{Agent: def, Models: staffing.Names(seats), Setup: setup}, err
 }

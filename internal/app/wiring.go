@@ -134,7 +134,8 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.guides = guides.Teller{Decided: cfg.Decided, Off: set.AgentsMD == "off", Person: cfg.Person}
 	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
 	w.models.Keys = w.keys
-	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person}
+	w.Desk = &staffing.Desk{Settings: set, Models: w.models, Registry: cfg.Agents, Agents: w, Person: cfg.Person,
+		Programs: w}
 	w.Paths = scope.New(cfg.Dir)
 	w.gates = gates.New(gate.Config{
 		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens, set.MaxCost), Retries: set.Retries,

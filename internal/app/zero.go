@@ -12,6 +12,7 @@ import (
 	"qq/internal/app/planning"
 	"qq/internal/app/signals"
 	"qq/internal/app/staffing"
+	"qq/internal/foreign"
 	"qq/internal/models"
 	"qq/internal/sandbox"
 	"qq/pkg/agents"
@@ -65,6 +66,10 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	if a.Setup, err = h.w.setup(h.r.Agent, h.r.Model, job, id); err != nil {
 		return job.Fail(err)
 	}
+	at, err := h.w.place(h.r.Agent, &a.Setup, a.Process.Env, id)
+	if err != nil {
+		return job.Fail(err)
+	}
 	a.OpenJournal()
 	if h.r.Agent.Allows("run_pty_cmd") || a.Setup.Checked {
 		a.Process.Commands = h.w.box(a, h.w.cfg.Dir, job.ExecutionID)
@@ -73,6 +78,9 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	if h.r.Typed != nil {
 		a.Model = h.r.Typed
 		return a.Run(ctx, noted{p, h.w}, job)
+	}
+	if at != nil {
+		return foreign.Run(ctx, a, *at, noted{p, h.w}, job)
 	}
 	seats, err := h.w.Seats(ctx, h.r.Agent, h.r.Model, job.Task)
 	if err != nil {

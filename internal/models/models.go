@@ -51,6 +51,9 @@ const (
 	Extract = "extract" // the built-in extractive model
 )
 
+// Program is the kind of a model that another agent program asks itself: its Server is the name of the program.
+const Program = "program"
+
 // Model is what a process needs in order to talk to its model. The root asks the
 // server about it once; children get it in their start frame.
 type Model struct {
@@ -105,9 +108,14 @@ func (m Model) Sees() bool { return m.Vision }
 // Blind reports whether the model is known to see no images. Of a model that neither sees nor is blind, nobody knows.
 func (m Model) Blind() bool { return !m.Vision && !m.MaySee }
 
-// Served returns the whole name of the model, see [Model.String]. ok is false for the built-in model, which needs no
-// server.
-func (m Model) Served() (name string, ok bool) { return m.String(), m.Kind != Extract }
+// Served returns the whole name of the model, see [Model.String]. ok is false for a model that needs no server of qq's:
+// the built-in one, and that of another agent program.
+func (m Model) Served() (name string, ok bool) {
+	return m.String(), m.Kind != Extract && m.Kind != Program
+}
+
+// BuiltIn reports whether the model is the built-in one.
+func (m Model) BuiltIn() bool { return m.Kind == Extract }
 
 // Connect returns a backend for the model, and a function that closes its connections. key is that of the server;
 // empty means none.
@@ -305,7 +313,7 @@ func (r *Resolver) key(ctx context.Context, s servers.Server) (string, error) {
 
 // KeyOf returns the key of the server of m; empty if it needs none.
 func (r *Resolver) KeyOf(ctx context.Context, m Model) (string, error) {
-	if m.Kind == Extract {
+	if m.Kind == Extract || m.Kind == Program {
 		return "", nil
 	}
 	server, _ := r.serverOf(m.String())

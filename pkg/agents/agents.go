@@ -35,6 +35,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"qq/pkg/agents/program"
 )
 
 // Roles of agents.
@@ -82,6 +84,8 @@ type Agent struct {
 	Agents []string `json:"agents"`
 	// Schema is a JSON Schema that its answers must satisfy, or nil.
 	Schema json.RawMessage `json:"schema,omitempty"`
+	// Runs is the other agent program that does the work of the agent; zero means that qq does it.
+	Runs program.Program `json:"runs,omitzero"`
 	// Prompt is the system prompt.
 	Prompt string `json:"prompt"`
 	// Source is where the definition came from: [BuiltIn], the path of a file, or the agent

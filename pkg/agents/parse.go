@@ -228,10 +228,6 @@ func (p *parser) field(k, v *yaml.Node) {
 				k.Line, k.Value, k.Value)
 			return
 		}
-		if key == "runs" {
-			p.remark("line %d: %q does nothing in this version", k.Line, k.Value)
-			return
-		}
 		p.unknown(k)
 		return
 	}
@@ -243,7 +239,7 @@ func (p *parser) field(k, v *yaml.Node) {
 // keys are those that qq reads, as definitions have them.
 var keys = []string{
 	"name", "description", "tools", "disallowedTools", "model", "role", "max_turns", "max_repairs", "timeout",
-	"idle_timeout", "prompt_template", "mcp_servers", "can_delegate", "agents", "schema",
+	"idle_timeout", "prompt_template", "mcp_servers", "can_delegate", "agents", "schema", "runs",
 }
 
 // others are keys of other agent programs that are near to one of keys.
@@ -301,6 +297,8 @@ func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 		return flag(&a.CanDelegate), true
 	case "agents":
 		return list(&a.Agents), true
+	case "runs":
+		return p.runsProgram, true
 	case "schema":
 		return raw(&a.Schema, yaml.MappingNode), true
 	}
@@ -315,11 +313,11 @@ func (p *parser) finish() (Agent, error) {
 	}
 	if m := a.Model; strings.EqualFold(m, "inherit") {
 		a.Model = ""
-	} else if elsewhere(m) {
+	} else if elsewhere(m) && a.Runs.IsZero() {
 		a.Model = ""
 		p.remarkAt("model", "model %q is not known here: the model of the run is used", m)
 	}
-	if a.MCPServers != nil {
+	if a.MCPServers != nil && a.Runs.IsZero() {
 		p.remarkAt("mcpservers", `"mcp_servers" does nothing in this version`)
 	}
 	if a.PromptTemplate != "" && !strings.Contains(a.PromptTemplate, "{task}") {
@@ -332,6 +330,7 @@ func (p *parser) finish() (Agent, error) {
 		p.remark("no prompt below the front matter")
 	}
 	p.role()
+	p.foreign()
 	slices.SortStableFunc(a.Warnings, byLine)
 	slices.SortStableFunc(p.mistakes, byLine)
 	if len(p.mistakes) > 0 {

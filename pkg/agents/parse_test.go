@@ -60,7 +60,7 @@ schema:
 // A warning is harmless unless the agent may do more than its author meant.
 func TestHarmless(t *testing.T) {
 	for front, harmless := range map[string]bool{
-		"color: red": true, "runs: codex": true, "mcp_servers: github": true,
+		"color: red": true, "mcp_servers: github": true,
 		"tools: Read, Fly": true, "model: sonnet": true, "role: information-gathering\ntools: [write_file]": true,
 		"tools:": false, "disallowedTools: Wrte": false, "disallowedTools: Bash(a:*b)": false,
 		"role: information-gathring": false, "disalowedTools: run_pty_cmd": false, "dissallowed_tools: [Write]": false,

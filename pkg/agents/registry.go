@@ -256,6 +256,10 @@ func (f *file) use() (Agent, error) {
 	if err != nil || !f.foreign() {
 		return a, err
 	}
+	if !a.Runs.IsZero() {
+		return Agent{}, &fileError{f.source, fmt.Errorf("names a program to run (%s), and is not trusted\n"+
+			"hint: look at the file, then run qq trust", a.Runs)}
+	}
 	a.Untrusted = true
 	if f.models.Remote(a.Model) {
 		a.Warnings = append(slices.Clone(a.Warnings), fmt.Sprintf(
@@ -396,8 +400,8 @@ type CheckoutAgent struct {
 }
 
 // Claims returns the definitions of a checkout, trusted or not, that replace one of the user or a
-// built-in one if they are trusted, those with a model on another machine or with a fallback, and those
-// of the agent that is named chosen.
+// built-in one if they are trusted, those with a model on another machine, with a fallback or that another program
+// runs, and those of the agent that is named chosen.
 func (r *Registry) Claims(chosen string) (claims []CheckoutAgent) {
 	var own, theirs []*file
 	for _, f := range r.scan().files {
@@ -414,7 +418,8 @@ func (r *Registry) Claims(chosen string) (claims []CheckoutAgent) {
 		}
 		key := fold(a.Name)
 		switch hidden := find(own, key); {
-		case hidden == nil && (key == fold(chosen) || f.models.Remote(a.Model) || len(a.Fallback) > 0):
+		case hidden == nil && (key == fold(chosen) || f.models.Remote(a.Model) || len(a.Fallback) > 0 ||
+			!a.Runs.IsZero()):
 			claims = append(claims, CheckoutAgent{a, f.rel, f.sum(), "", key == fold(chosen)})
 		case hidden != nil && find(append([]*file{f}, own...), key) == f:
 			claims = append(claims, CheckoutAgent{a, f.rel, f.sum(), hidden.source, false})

@@ -147,7 +147,7 @@ func (o *Checkout) claim(a agents.CheckoutAgent, effect string) Claim {
 
 // describe returns what an agent may do, where its text goes, and how its prompt begins. Each part is bounded.
 func describe(a agents.Agent) string {
-	tools, asks := "every tool", "any agent"
+	tools, asks := a.Runs.Tools(), "any agent"
 	if a.Tools != nil {
 		tools = Quoted(task.Shorten(cmp.Or(strings.Join(a.Toolset(), ", "), "none"), 4*maxPart))
 	}

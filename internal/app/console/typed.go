@@ -69,6 +69,9 @@ func (t *Typed) String() string { return "none" }
 // Served implements agent.Model.
 func (t *Typed) Served() (string, bool) { return "", false }
 
+// BuiltIn implements agent.Model.
+func (t *Typed) BuiltIn() bool { return true }
+
 // CallsTools implements agent.Model.
 func (t *Typed) CallsTools() bool { return true }
 

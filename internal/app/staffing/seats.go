@@ -31,8 +31,8 @@ type Seat struct {
 // these, one that cannot be had now is left out.
 func (d *Desk) Seats(ctx context.Context, def agents.Agent, m models.Model, t task.Task) ([]Seat, error) {
 	key, err := d.Models.KeyOf(ctx, m)
-	if err != nil {
-		return nil, err
+	if err != nil || m.Kind == models.Program {
+		return []Seat{d.seat(m, "")}, err
 	}
 	all, known := []Seat{d.seat(m, key)}, map[string]bool{m.String(): true}
 	for _, name := range d.fallbacks(def) {

@@ -27,6 +27,7 @@ type Desk struct {
 	Agents   Agents
 	Gates    Gates
 	Person   Person
+	Programs Programs
 
 	said        sync.Map // notes that were printed, see once
 	substitutes sync.Map // models that are asked instead of others, see instead
@@ -80,6 +81,9 @@ func (d *Desk) Staff(ctx context.Context, t task.Task) (agents.Agent, models.Mod
 // one on another machine: no agent, nor what a checkout says without trust. If the name tells, no server is asked, and
 // no key is looked for.
 func (d *Desk) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
+	if m, ok, err := d.program(t); ok {
+		return m, err
+	}
 	if m, ok := d.Substituted(t); ok {
 		return m, nil
 	}
@@ -184,6 +188,9 @@ func (d *Desk) named(model string) bool {
 
 // Named implements gates.Models.
 func (d *Desk) Named(t task.Task) (name string, m models.Model, found bool) {
+	if m, ok, err := d.program(t); ok {
+		return m.String(), m, err == nil
+	}
 	if m, ok := d.Substituted(t); ok {
 		return m.String(), m, true
 	}
@@ -195,7 +202,7 @@ func (d *Desk) Named(t task.Task) (name string, m models.Model, found bool) {
 // Others implements gates.Models.
 func (d *Desk) Others(t task.Task) (names []string) {
 	def, err := d.Agents.Agent(t.Agent)
-	if err != nil {
+	if err != nil || !def.Runs.IsZero() {
 		return nil
 	}
 	for _, name := range d.fallbacks(def) {
@@ -206,6 +213,9 @@ func (d *Desk) Others(t task.Task) (names []string) {
 
 // Find implements gates.Models.
 func (d *Desk) Find(ctx context.Context, t task.Task, patient bool) error {
+	if _, ok, err := d.program(t); ok {
+		return err
+	}
 	find := d.Models.Try
 	if patient {
 		find = d.Models.Resolve

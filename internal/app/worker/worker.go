@@ -18,6 +18,7 @@ import (
 	"qq/internal/app/staffing"
 	"qq/internal/box/remote"
 	"qq/internal/config/trust"
+	"qq/internal/foreign"
 	"qq/internal/sandbox"
 	"qq/internal/tools/shell"
 	"qq/pkg/childproc"
@@ -45,6 +46,8 @@ type Setup struct {
 	// Transcripts is the folder for the transcript of the child; empty means that it keeps none.
 	Transcripts string `json:"transcripts,omitempty"`
 	Attempt     int    `json:"attempt,omitempty"` // of the task, from 1
+	// Program is where the program is that runs the agent; nil if qq does.
+	Program *foreign.Place `json:"program,omitempty"`
 	// Traceparent is the W3C trace context that the child passes to the programs that it starts.
 	Traceparent string `json:"traceparent,omitempty"`
 }
@@ -122,7 +125,12 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		p = agent.NewUnwatched(p)
 		a.Screen = &agent.TokenEvents{To: p, Unwatched: true}
 	}
-	res := staffing.Run(ctx, setup.Seats, a, p, job)
+	var res task.Result
+	if setup.Program != nil {
+		res = foreign.Run(ctx, a, *setup.Program, p, job)
+	} else {
+		res = staffing.Run(ctx, setup.Seats, a, p, job)
+	}
 	res.Warnings = append(res.Warnings, transcript.Warnings...)
 	return res
 }

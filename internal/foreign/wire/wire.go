@@ -17,6 +17,7 @@ import (
 
 	"qq/pkg/agents/program"
 	"qq/pkg/llm"
+	"qq/pkg/money"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -41,7 +42,9 @@ type Job struct {
 	System   string // the instructions in the definition of the agent; empty means none
 	Model    string // for the program, not one of qq's; empty means that the program chooses
 	MaxTurns int    // 0 means no limit
-	ReadOnly bool   // the program may change nothing; the sandbox keeps it from that too
+	// MaxCost is what the turn may cost at most, for programs that count that; 0 means no limit.
+	MaxCost  money.Amount
+	ReadOnly bool // the program may change nothing; the sandbox keeps it from that too
 	// Auto says that nothing is asked: every call is allowed, within the sandbox. Else the program must ask before each
 	// call that its own settings do not allow, and the dialect passes the questions to [Reporter.Ask].
 	Auto   bool

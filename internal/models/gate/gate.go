@@ -509,7 +509,10 @@ func bounded(r llm.Report) llm.Report {
 	r.RetryAfter = min(max(r.RetryAfter, 0), longestHold)
 	r.Timing.Queued = min(max(r.Timing.Queued, 0), longestTiming)
 	r.Timing.Served = min(max(r.Timing.Served, 0), longestTiming)
+	priced := r.Usage.PricedTokens
 	r.Usage = r.Usage.Bounded(mostTokens)
+	// Another agent program says what its tokens cost after it has said how many they are.
+	r.Usage.PricedTokens = min(max(priced, 0), mostTokens)
 	return r
 }
 

@@ -9,12 +9,12 @@ import (
 	"qq/internal/config"
 )
 
-// environment returns the variables of environ that commands get: no secrets, and nothing that
+// Environment returns the variables of environ that commands get: no secrets, and nothing that
 // makes a program ask questions, start a pager, use colours or assume another terminal size.
 //
 // Of qq's own settings only the position in the tree of agents stays. The depth stops endless recursion if a
 // command starts qq; the marks let the sweep find the processes of the command.
-func environment(environ []string, tempDir string) []string {
+func Environment(environ []string, tempDir string) []string {
 	env := slices.DeleteFunc(config.ChildEnv(environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		return slices.Contains([]string{

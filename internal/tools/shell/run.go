@@ -132,7 +132,7 @@ func (s *shell) start(ctx context.Context, r request, call rules.Call) (screen *
 	}
 	p, err = s.launch(ctx, proc.Command{
 		Path: call.Path, Args: call.Args, Dir: r.dir,
-		Env:    append(environment(call.Env, s.TempDir), "PWD="+r.dir),
+		Env:    append(Environment(call.Env, s.TempDir), "PWD="+r.dir),
 		Stdout: tty, Stderr: tty, Terminal: true,
 		Grace: s.grace, Marker: box.MarkPrefix + strconv.Itoa(s.Depth) + "=" + rand.Text(),
 	}, s.shown())

@@ -246,7 +246,7 @@ func TestEnvironmentOfACommand(t *testing.T) {
 		"PAGER=cat", "GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0", "TERM=dumb", "NO_COLOR=1",
 		"QQ_RECURSION_DEPTH=3", "QQ_EXECUTION_ID_3=e", "QQ_COMMAND_ID_2=outer", "QQ_COMMAND_ID_3=random",
 	}, got)
-	assert.Equal(t, []string{"TMPDIR=/x"}, environment([]string{"TMPDIR=/x"}, "")[:1], "without a folder for it")
+	assert.Equal(t, []string{"TMPDIR=/x"}, Environment([]string{"TMPDIR=/x"}, "")[:1], "without a folder for it")
 }
 
 func TestDescriptorsAreNotInherited(t *testing.T) {

@@ -8,6 +8,8 @@ package program
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -48,6 +50,26 @@ func (p Program) Executable() string {
 	return p.Name
 }
 
+// Find returns the path of the executable, looked up in the folders of a PATH. Folders that are not absolute do not
+// count: the program would be another one in each working directory.
+func (p Program) Find(path string) (string, error) {
+	name := p.Executable()
+	candidates := []string{name}
+	if !strings.Contains(name, "/") {
+		candidates = nil
+		for _, dir := range filepath.SplitList(path) {
+			candidates = append(candidates, filepath.Join(dir, name))
+		}
+	}
+	for _, file := range candidates {
+		info, err := os.Stat(file)
+		if err == nil && filepath.IsAbs(file) && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("the program %s is not found\nhint: %s", name, p.Install())
+}
+
 // Install says how a person gets the program.
 func (p Program) Install() string {
 	packages := map[string]string{
@@ -58,6 +80,14 @@ func (p Program) Install() string {
 		return "npm install -g " + name
 	}
 	return "install it, or name it with its path"
+}
+
+// Tools says which tools an agent has that p runs and whose definition names none.
+func (p Program) Tools() string {
+	if p.IsZero() {
+		return "every tool"
+	}
+	return "those of the program that it runs, " + p.String()
 }
 
 // IsZero reports whether p is no program.
@@ -90,6 +120,8 @@ func Parse(text string) (Program, error) {
 		return Program{}, fmt.Errorf("%q is no program that is known: %s", name, known())
 	case name == ACP && len(rest) == 0:
 		return Program{}, errors.New("acp needs the command line of the program: acp COMMAND ARGUMENTS…")
+	case name == ACP && strings.Contains(rest[0], "/") && !filepath.IsAbs(rest[0]):
+		return Program{}, fmt.Errorf("acp %s: name the program alone, or with its whole path", rest[0])
 	case name == ACP && strings.HasPrefix(rest[0], "-"):
 		return Program{}, fmt.Errorf("acp needs the command line of the program, and %q is an option", rest[0])
 	case name != ACP && len(rest) > 0:
