@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}
+	if filepath.Base(os.Args[0]) == "claude" {
+		os.Exit(playClaude())
+	}
 	os.Exit(m.Run())
 }
 
