@@ -172,6 +172,14 @@ func (p *player) act(play, text string) int {
 			time.Sleep(20 * time.Millisecond)
 		}
 		p.result("It is done.")
+	case "asks": // when somebody can answer
+		for !inPlay("go") {
+			time.Sleep(often)
+		}
+		if p.call("Bash", map[string]any{"command": "touch \x1b[2Jmade"}) {
+			_ = os.WriteFile("made", nil, 0o600)
+		}
+		p.result("It is done.")
 	case "env":
 		p.result(strings.Join(append(os.Environ(), os.Args...), "\n"))
 	case "outside":

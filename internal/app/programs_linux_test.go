@@ -12,9 +12,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/approval"
+	"qq/internal/control"
 	"qq/internal/sandbox"
 	"qq/internal/standin"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // newClaude makes a world with an agent that Claude Code runs, which is [playClaude].
@@ -48,8 +51,8 @@ func (w *world) agent(name, front string) {
 	require.NoError(w.t, os.WriteFile(filepath.Join(dir, name+".md"), []byte(text), 0o600))
 }
 
-// TestLies: whatever a program says or does, a success is one, a run ends by its clock, and no process is left. Each lie
-// is told to the root's own agent and to a child.
+// TestLies: whatever a program says or does, a success is one, a run ends by its clock, and no process is left. Each
+// lie is told to the root's own agent and to a child.
 func TestLies(t *testing.T) {
 	const done = "It is done."
 	for _, c := range []struct {
@@ -120,8 +123,8 @@ func TestProgramWorks(t *testing.T) {
 	require.True(t, r.Success, r.Err())
 	assert.Equal(t, []string{"hello.txt"}, r.ChangedFiles)
 	assert.Equal(t, "claude:opus", r.Model)
-	assert.Equal(t, task.Usage{InputTokens: 210, OutputTokens: 20, CachedTokens: 10, Cost: 250_000_000, PricedTokens: 230},
-		r.Usage)
+	assert.Equal(t, task.Usage{InputTokens: 210, OutputTokens: 20, CachedTokens: 10, Cost: 250_000_000,
+		PricedTokens: 230}, r.Usage)
 	assert.Equal(t, map[string]int{"Write": 1}, r.Did.Calls)
 	show := w.run("sessions", "show", w.sessionOf(t))
 	assert.Contains(t, show.out, "file_path: hello.txt")
@@ -186,6 +189,30 @@ func TestProgramIsAsked(t *testing.T) {
 	assert.Equal(t, task.Refused, r.Status, "a rule about any tool that writes counts")
 }
 
+// TestProgramAsksFace: the question of a program in a child comes up with the chain of agents.
+func TestProgramAsksFace(t *testing.T) {
+	w, _ := newServedWorld(t, standin.Scripts(
+		standin.Script{Start: "[[lead]]", Text: delegate("strong", "play asks [[done]]")},
+		standin.Script{Start: "[[done]]", Text: "the strong one did it"},
+	))
+	w.playing("strong")
+	p := w.start("--json", "-m", "[[lead]]")
+	c := w.face()
+	_, err := c.Subscribe(control.Subscribe{Answers: true})
+	require.NoError(t, err)
+	w.file("play-go", "")
+	q := w.open(w.face(), 1)[0]
+	assert.Equal(t, []string{"default", "strong"}, q.Chain)
+	assert.Equal(t, "run_pty_cmd", q.Intent.Tool)
+	assert.Equal(t, tool.High, q.Intent.Risk)
+	assert.Contains(t, q.Intent.Summary, "claude: Bash touch ")
+	assert.NotContains(t, q.Intent.Summary+q.Intent.Preview, "\x1b")
+	require.NoError(t, c.Answer(q.QuestionID, approval.Once))
+	r := p.end().document(t)
+	require.True(t, r.Success, r.Err())
+	assert.FileExists(t, filepath.Join(w.dir, "made"))
+}
+
 // TestProgramIsChecked: the check of the work is that of every agent, and what it finds goes back to the program in the
 // same conversation.
 func TestProgramIsChecked(t *testing.T) {
@@ -204,7 +231,8 @@ func TestProgramIsChecked(t *testing.T) {
 func TestProgramSpends(t *testing.T) {
 	for _, args := range [][]string{
 		{"-a", "claude", "--approve", "auto", "--json", "--max-tokens", "500", "-m", "play spends"},
-		{"batch", "-a", "claude", "--approve", "auto", "--json", "--max-tokens", "500", "-m", "play spends {}", ":::", "a"},
+		{"batch", "-a", "claude", "--approve", "auto", "--json", "--max-tokens", "500", "-m", "play spends {}",
+			":::", "a"},
 	} {
 		w := newClaude(t)
 		begun := time.Now()
@@ -276,8 +304,8 @@ func TestProgramIsLed(t *testing.T) {
 func TestProgramIsApart(t *testing.T) {
 	w := newClaude(t)
 	w.file("x.txt", "x\n")
-	e := w.start("batch", "-a", "claude", "--approve", "auto", "--isolate", "auto", "--json", "-m", "do {}", ":::", "a").
-		end()
+	e := w.start("batch", "-a", "claude", "--approve", "auto", "--isolate", "auto", "--json", "-m", "do {}",
+		":::", "a").end()
 	r := e.documents(t)[0]
 	require.True(t, r.Success, r.Err())
 	assert.Equal(t, []string{"hello.txt"}, r.ChangedFiles)

@@ -221,6 +221,10 @@ func (p *parser) field(k, v *yaml.Node) {
 		return
 	}
 	set, ok := p.setter(key)
+	if key == "hooks" {
+		p.hooks(k, v)
+		return
+	}
 	if !ok {
 		if grants := strings.ToLower(k.Value); grants == "tool" || grants == "disallowed_tool" ||
 			grants == "disallowedtool" || grants == "agent" {
@@ -255,6 +259,24 @@ func (p *parser) unknown(k *yaml.Node) {
 	}
 	p.warn("line %d: unknown key %q: did you mean %q?", k.Line, k.Value, near)
 }
+
+// hooks says that the hooks of other agent programs are left out: commands that run at an event, such as after each
+// call of a tool.
+func (p *parser) hooks(k, v *yaml.Node) {
+	events := ""
+	for i := 0; v.Kind == yaml.MappingNode && i < len(v.Content) && i < 16; i += 2 {
+		if name := v.Content[i].Value; len(name) <= 40 && !strings.ContainsFunc(name, notLetter) {
+			events += ", " + name
+		}
+	}
+	if events != "" {
+		events = " (" + strings.TrimPrefix(events, ", ") + ")"
+	}
+	p.remark("line %d: %q are left out%s: qq runs no hooks; the check of a task (qq batch --check) runs a command "+
+		"when the work is done", k.Line, k.Value, events)
+}
+
+func notLetter(r rune) bool { return !unicode.IsLetter(r) }
 
 // setter returns the function that stores the value of a key, and false for an unknown key. That
 // function returns "" if the value is valid, or else a description of a valid value.

@@ -79,6 +79,11 @@ func TestHarmless(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{`line 3: unknown key "disalowedTools": did you mean "disallowedTools"?`,
 		`line 4: unknown key "frobnicate"`}, a.Warnings)
+	a, err = Parse("x", define("description: d\nhooks:\n  PostToolUse: []\n  \"S\\e[2J\": []"))
+	require.NoError(t, err)
+	require.Len(t, a.Warnings, 1)
+	assert.Contains(t, a.Warnings[0], `line 3: "hooks" are left out (PostToolUse):`)
+	assert.NotContains(t, a.Warnings[0], "\x1b")
 	for _, key := range keys {
 		_, ok := new(parser).setter(squash(key))
 		assert.True(t, ok, key)

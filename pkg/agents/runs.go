@@ -23,6 +23,10 @@ func (p *parser) runsProgram(n *yaml.Node) string {
 		p.fail("line %d: \"runs\": %v", n.Line, err)
 		return ""
 	}
+	if found.Name != program.Claude { // package foreign has no other dialect yet
+		p.fail("line %d: \"runs\": this version runs claude, and not yet %s", n.Line, found.Name)
+		return ""
+	}
 	p.agent.Runs = found
 	return ""
 }
