@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "claude" {
 		os.Exit(playClaude())
 	}
+	if filepath.Base(os.Args[0]) == "acp-agent" {
+		os.Exit(playACP())
+	}
 	os.Exit(m.Run())
 }
 

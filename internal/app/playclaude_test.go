@@ -174,7 +174,7 @@ func (p *player) act(play, text string) int {
 		p.result("It is done.")
 	case "asks": // when somebody can answer
 		for !inPlay("go") {
-			time.Sleep(often)
+			time.Sleep(10 * time.Millisecond)
 		}
 		if p.call("Bash", map[string]any{"command": "touch \x1b[2Jmade"}) {
 			_ = os.WriteFile("made", nil, 0o600)

@@ -80,7 +80,7 @@ var floors = [][]string{
 		"internal/app/guides", "internal/app/planning", "internal/app/scope",
 		"internal/app/definitions", "internal/app/permissions",
 		"internal/app/signals", "internal/record/history", "internal/app/runs/filter",
-		"internal/foreign/wire/wiretest", "internal/foreign/claude"},
+		"internal/foreign/wire/wiretest", "internal/foreign/claude", "internal/foreign/acp"},
 	{"internal/app/runs", "internal/app/replay", "internal/app/steering", "internal/app/serve/view",
 		"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates",
 		"internal/app/staffing", "internal/app/reread", "internal/app/apart", "internal/app/options",

@@ -3,6 +3,7 @@ package foreign
 import (
 	"fmt"
 
+	"qq/internal/foreign/acp"
 	"qq/internal/foreign/claude"
 	"qq/internal/foreign/wire"
 	"qq/pkg/agents/program"
@@ -13,6 +14,8 @@ func DialectOf(p program.Program) (wire.Dialect, error) {
 	switch p.Name {
 	case program.Claude:
 		return claude.Dialect{}, nil
+	case program.ACP:
+		return acp.Dialect{}, nil
 	}
 	return nil, fmt.Errorf("this version cannot run %s as a child", p.Name)
 }

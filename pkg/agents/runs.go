@@ -23,8 +23,9 @@ func (p *parser) runsProgram(n *yaml.Node) string {
 		p.fail("line %d: \"runs\": %v", n.Line, err)
 		return ""
 	}
-	if found.Name != program.Claude { // package foreign has no other dialect yet
-		p.fail("line %d: \"runs\": this version runs claude, and not yet %s", n.Line, found.Name)
+	if found.Name != program.Claude && found.Name != program.ACP { // package foreign has no other dialect yet
+		p.fail("line %d: \"runs\": %s has no dialect of its own yet: if it speaks the Agent Client Protocol, write "+
+			"runs: acp with its command line", n.Line, found.Name)
 		return ""
 	}
 	p.agent.Runs = found
