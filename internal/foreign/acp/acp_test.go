@@ -99,7 +99,8 @@ func TestEnds(t *testing.T) {
 func TestQuestion(t *testing.T) {
 	for does, want := range map[string]tool.Effect{
 		"read": tool.Reads, "search": tool.Reads, "edit": tool.Writes, "delete": tool.Writes, "move": tool.Writes,
-		"fetch": tool.Network, "execute": tool.Executes, "other": tool.Executes, "": tool.Executes, "new": tool.Executes,
+		"fetch": tool.Network, "execute": tool.Executes, "other": tool.Executes, "": tool.Executes,
+		"new": tool.Executes,
 	} {
 		assert.Equal(t, want, question(toolCall{Does: does}, nil).Effect, does)
 	}
