@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "claude" {
 		os.Exit(playClaude())
 	}
-	if filepath.Base(os.Args[0]) == "acp-agent" {
+	if name := filepath.Base(os.Args[0]); name == "acp-agent" || name == "opencode" {
 		os.Exit(playACP())
 	}
 	os.Exit(m.Run())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -147,6 +148,14 @@ func (p *acpPlayer) act(id any, play, model string) int {
 		p.reply(17, map[string]any{"stopReason": "end_turn"})
 		p.reply("4", map[string]any{"stopReason": "end_turn"})
 		p.text("I begin.")
+	case "lodging":
+		file := filepath.Join(os.Getenv("XDG_DATA_HOME"), "opencode", "auth.json")
+		login, _ := os.ReadFile(file)
+		theirs := filepath.Join(os.Getenv("HOME"), ".local", "share", "opencode", "auth.json")
+		p.text(fmt.Sprintf("login: %s, written: %v, theirs: %v\narguments: %s\n%s", login,
+			os.WriteFile(file, nil, 0o600) == nil, os.WriteFile(theirs, nil, 0o600) == nil,
+			strings.Join(os.Args, " "), strings.Join(os.Environ(), "\n")))
+		p.stop(id, "end_turn")
 	case "noreason":
 		p.reply(id, map[string]any{})
 	default:

@@ -131,3 +131,24 @@ func TestACPDiesWithRoot(t *testing.T) {
 	w.until(func() bool { return w.sleeping() == 0 })
 	assert.True(t, w.start("-a", "other", "--approve", "auto", "--json", "-m", "do it").end().document(t).Success)
 }
+
+// TestOpenCodeLodges: opencode gets copies of its settings and its login, and can write to none of the person's.
+func TestOpenCodeLodges(t *testing.T) {
+	w := newACP(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	bin := t.TempDir()
+	require.NoError(t, os.Symlink(self, filepath.Join(bin, "opencode")))
+	w.agent("oc", "description: x\nruns: opencode")
+	login := filepath.Join(w.home, ".local", "share", "opencode", "auth.json")
+	require.NoError(t, os.MkdirAll(filepath.Dir(login), 0o700))
+	require.NoError(t, os.WriteFile(login, []byte(`{"its":"login"}`), 0o600))
+	w.set("PATH="+bin+":"+os.Getenv("PATH"), "OPENCODE=1", "OPENAI_API_KEY=own", "MY_TOKEN=secret2")
+	r := w.start("-a", "oc", "--json", "--approve", "auto", "-m", "play lodging").end().document(t)
+	require.True(t, r.Success, r.Err())
+	assert.Contains(t, r.Output, `login: {"its":"login"}, written: true, theirs: false`)
+	assert.Contains(t, r.Output, "OPENAI_API_KEY=own")
+	assert.NotContains(t, r.Output, "OPENCODE=1")
+	assert.NotContains(t, r.Output, "secret2")
+	assert.Contains(t, r.Output, "arguments: opencode acp")
+}

@@ -14,7 +14,7 @@ func DialectOf(p program.Program) (wire.Dialect, error) {
 	switch p.Name {
 	case program.Claude:
 		return claude.Dialect{}, nil
-	case program.ACP:
+	case program.ACP, program.OpenCode:
 		return acp.Dialect{}, nil
 	}
 	return nil, fmt.Errorf("this version cannot run %s as a child", p.Name)

@@ -23,7 +23,8 @@ func (p *parser) runsProgram(n *yaml.Node) string {
 		p.fail("line %d: \"runs\": %v", n.Line, err)
 		return ""
 	}
-	if found.Name != program.Claude && found.Name != program.ACP { // package foreign has no other dialect yet
+	switch found.Name {
+	case program.Codex, program.Gemini, program.Qwen: // package foreign has no dialect of theirs
 		p.fail("line %d: \"runs\": %s has no dialect of its own yet: if it speaks the Agent Client Protocol, write "+
 			"runs: acp with its command line", n.Line, found.Name)
 		return ""

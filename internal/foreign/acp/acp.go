@@ -31,15 +31,23 @@ var _ wire.Dialect = Dialect{}
 
 // Command implements wire.Dialect.
 func (Dialect) Command(job wire.Job) (wire.Command, error) {
-	if job.Program.Name != program.ACP || len(job.Program.Words) == 0 {
+	c := wire.Command{Args: job.Program.Words, Lodgings: []wire.Lodging{
+		{Variable: "XDG_STATE_HOME", Default: ".local/state"}, {Variable: "XDG_CACHE_HOME", Default: ".cache"},
+	}}
+	switch {
+	case job.Program.Name == program.OpenCode:
+		c.Args = []string{program.OpenCode, "acp"}
+		c.Add = []string{"OPENCODE_DISABLE_AUTOUPDATE=1"}
+		c.Drop = []string{"OPENCODE", "OPENCODE_*", "AGENT"}
+		c.Keep = []string{"OPENCODE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY",
+			"OPENROUTER_API_KEY"}
+		c.Lodgings = append(c.Lodgings, wire.Lodging{Variable: "XDG_DATA_HOME", Default: ".local/share",
+			Files: []string{"opencode/auth.json"}}, wire.Lodging{Variable: "XDG_CONFIG_HOME", Default: ".config",
+			Files: []string{"opencode/opencode.json", "opencode/opencode.jsonc", "opencode/AGENTS.md"}})
+	case job.Program.Name != program.ACP || len(job.Program.Words) == 0:
 		return wire.Command{}, errors.New("acp needs the command line of a program")
 	}
-	return wire.Command{
-		Args: job.Program.Words,
-		Lodgings: []wire.Lodging{
-			{Variable: "XDG_STATE_HOME", Default: ".local/state"}, {Variable: "XDG_CACHE_HOME", Default: ".cache"},
-		},
-	}, nil
+	return c, nil
 }
 
 // The requests of qq, in their order. Their ids are their numbers.

@@ -116,6 +116,9 @@ func TestCommand(t *testing.T) {
 		Program: program.Program{Name: program.ACP, Words: []string{"a", "--acp"}}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "--acp"}, c.Args)
+	c, err = Dialect{}.Command(wire.Job{Program: program.Program{Name: program.OpenCode}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"opencode", "acp"}, c.Args)
 	_, err = Dialect{}.Command(wire.Job{Program: program.Program{Name: program.Codex}})
 	require.Error(t, err)
 }
