@@ -13,7 +13,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks page pictures seeds ollama parallel install clean
+.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks page reach pictures seeds ollama parallel install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -71,6 +71,13 @@ attacks: build ## a stranger's attacks on the real binary, as root, as a user an
 page: build ## the pages of qq serve in Chromium (installed once per machine), driven as a person would
 	QQ_CHROMIUM=$$(test/chromium/tools.sh) && export QQ_CHROMIUM QQ_CHROMIUM_REQUIRED=1 && \
 	cd test && QQ_BIN=$(CURDIR)/bin/qq ./again.sh $(GO) test -count=1 -parallel 3 ./page
+
+# Packages of the test module that talk to programs from npm.
+REACH := ./npm $(patsubst test/%,./%,$(wildcard test/mcp test/mcpserve test/acp test/foreign))
+reach: build ## other agent programs and the suites of protocols, from npm (installed once per machine), with qq
+	@QQ_NPM=$$(test/npm/tools.sh) || [ -z "$$QQ_NPM_REQUIRED" ] || exit 1; export QQ_NPM QQ_REACH=1; \
+	[ -n "$$QQ_NPM" ] || echo "npm cannot be reached: the tests that need its programs are skipped"; \
+	cd test && QQ_BIN=$(CURDIR)/bin/qq ./again.sh $(GO) test -count=1 -parallel 3 $(REACH)
 
 pictures: build ## the pictures of the README, from real runs, in pictures/
 	mkdir -p pictures && QQ_CHROMIUM=$$(test/chromium/tools.sh) && export QQ_CHROMIUM QQ_CHROMIUM_REQUIRED=1 && cd test && \
