@@ -53,7 +53,7 @@ var floors = [][]string{
 		"internal/standin", "internal/tools/edit", "internal/approval/rules",
 		"pkg/childproc/stdio", "pkg/childproc/room", "pkg/childproc/heartbeat",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
-		"internal/imports",
+		"internal/imports", "internal/mcp/definition",
 		"internal/app/command", "internal/app/pane", "internal/app/lastword", "internal/app/manual",
 		"internal/app/scratch",
 		"internal/app/batch/naming", "internal/app/figures", "internal/app/serve/page",
